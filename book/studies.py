@@ -10,22 +10,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Study:
-    """A chapter's room: its notebook, and the package with all that is the chapter's own, as its card has it.
-
-    Args:
-        notebook: file beside the folder; its name starts with the number. Empty while the lesson is not written.
-        source: what it is about, for example ``"papers/002"``.
-        prefix: of its equation labels, exercises, cells and experiments.
-        figure: id of the cell whose picture stands for the chapter; the card may leave it out.
-    """
+    """A chapter's room: its notebook, and the package with all that is the chapter's own, as its card has it."""
 
     folder: Path
     number: int
     title: str
-    notebook: str
-    source: str
-    prefix: str
-    figure: str = ""
+    notebook: str  # file beside the folder; its name starts with the number. Empty while the lesson is not written
+    source: str  # what it is about, for example ``"papers/002"``
+    prefix: str  # of its equation labels, exercises, cells and experiments
+    figure: str = ""  # id of the cell whose picture stands for the chapter; the card may leave it out
 
     @property
     def name(self) -> str:

@@ -3,9 +3,9 @@
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.gallery import failures
-from book.display.notebook import use_style
 from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, Text, span
 from book.display.style import PALETTE, annotate, figure, line_styles, panel_letters, sparse_markers, style_context
+from book.display.vector import use_style
 
 __all__ = [
     "PALETTE",

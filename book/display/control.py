@@ -1,9 +1,7 @@
 """The knobs of an explorer: sliders, and rows of buttons for a choice."""
 
-import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 LEAST_STOPS = 12
@@ -57,64 +55,3 @@ class Control:
         if self.format is not None:
             return format(value, self.format)
         return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-class Knobs:
-    """All knobs of an explorer, its title, and the words that tell its picture: `alt`, as for `curves`.
-
-    Raises:
-        ValueError: without controls or words.
-    """
-
-    max_stops: int
-    advice: str  # what to do when there are too many stops
-
-    def __init__(self, controls: Mapping[str, Any], *, title: str, alt: str | Callable[..., str]) -> None:
-        if not controls:
-            raise ValueError("controls is empty: give {argument: Control(label, values, default)}")
-        if not (callable(alt) or str(alt).strip()):
-            raise ValueError("alt is empty: say in a sentence what the picture shows")
-        self.title, self.alt = title, alt
-        self.controls = {k: c if isinstance(c, Control) else Control(*c) for k, c in controls.items()}
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The settings the explorer starts from."""
-        return {name: control.default for name, control in self.controls.items()}
-
-    def describe(self, settings: Mapping[str, Any]) -> str:
-        """The alternative text of the picture at these settings."""
-        if callable(self.alt):
-            return str(self.alt(**settings))
-        values = ", ".join(f"{c.label}: {c.text(settings[name])}" for name, c in self.controls.items())
-        return f"{self.alt} ({values})"
-
-    @cached_property
-    def grid(self) -> list[dict[str, Any]]:
-        """All settings; the last control runs fastest.
-
-        Raises:
-            ValueError: for more of them than a page can hold.
-        """
-        every = itertools.product(*(control.values for control in self.controls.values()))
-        points = [dict(zip(self.controls, values, strict=True)) for values in every]
-        if len(points) > self.max_stops:
-            product = " x ".join(f"{control.label}: {len(control.values)}" for control in self.controls.values())
-            raise ValueError(
-                f"explorer {self.title!r} needs {len(points)} stops ({product}), at most {self.max_stops} are "
-                f"allowed: {self.advice}"
-            )
-        return points
-
-    def _refuse_dead_knobs(self, shown: list) -> None:
-        """A knob that moves while the picture stays tells the reader something false.
-
-        Args:
-            shown: what each stop shows, equal where two look the same.
-        """
-        for name, control in self.controls.items():
-            rows: dict[tuple, set] = {}
-            for settings, picture in zip(self.grid, shown, strict=True):
-                rows.setdefault(tuple(v for k, v in settings.items() if k != name), set()).add(picture)
-            if all(len(pictures) == 1 for pictures in rows.values()):
-                raise ValueError(f"explorer {self.title!r}: the knob {control.label!r} never changes the picture")

@@ -156,9 +156,7 @@ def encode(pictures: Sequence[Picture]) -> dict:
         by their number if several share them, else in place; the others always by their number.
     """
     store = _Store()
-    stops = [
-        [store.headings.add(picture.heading), *(store.panel(panel) for panel in picture.panels)] for picture in pictures
-    ]
+    stops = [[store.headings.add(one.heading), *(store.panel(panel) for panel in one.panels)] for one in pictures]
     items, panels = store.items.values_in_order(), store.panels.values_in_order()
     arrays, found = _settle(store.arrays.values_in_order(), [number for item in items for number in item[1]])
     items = [[style, [found[number] for number in own], *more] for style, own, *more in items]

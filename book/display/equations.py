@@ -8,20 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # where an equation is computed, from the ground floor up; pictures and exercises only use it
-FLOORS = (
-    "bnnlib/functional",
-    "bnnlib/posteriors",
-    "bnnlib/nn",
-    "bnnlib/optim",
-    "bnnlib/sampling",
-    "bnnlib/replicates",
-    "bnnlib/pruning",
-    "bnnlib/datasets",
-    "bnnlib/train",
-    "bnnlib/metrics",
-    "bnnlib/contest",
-    "chapters",
-)
+_PACKAGES = "functional posteriors nn optim sampling replicates pruning datasets train metrics contest"
+FLOORS = [*(f"bnnlib/{one}" for one in _PACKAGES.split()), "chapters"]
 
 
 def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -63,7 +51,7 @@ def equation_sources(prefix: str) -> dict[str, list[tuple[str, str]]]:
 
 
 class EquationTable:
-    """Rows of `equation_sources` that a notebook displays.
+    """Rows of `equation_sources` that a notebook displays; leave it on a cell's last line.
 
     Args:
         prefix: of the chapter's labels.
@@ -92,6 +80,4 @@ class EquationTable:
         return "\n".join(lines)
 
 
-def equation_table(prefix: str) -> EquationTable:
-    """The table of a chapter's equations; leave it on a cell's last line."""
-    return EquationTable(prefix)
+equation_table = EquationTable

@@ -7,37 +7,95 @@ colors of the theme, and small enough for many stops.
 """
 
 import gzip
+import html
+import itertools
 import json
 import os
+import time
+import traceback
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Any
 
 from matplotlib.figure import Figure
 
-from book.display import draw, frames, live, page
-from book.display.control import Control, Knobs
+from book.display import draw, frames, page
+from book.display.control import Control
 from book.display.data import encode
 from book.display.picture import Panel, Picture
 
+# Slower pictures than this are redrawn when the slider is released, not while it moves.
+SLOW_SECONDS = 0.25
 
-class Explorer(Knobs):
-    """A picture with knobs; make it with `curves`."""
+
+class Explorer:
+    """The numbers of `compute` with a knob for each control, live or drawn by the page itself; on a cell's last line.
+
+    Args:
+        compute: function of the controls' names that returns a `book.display.Picture` with the same panels, titles,
+            labels and names each time.
+        controls: {argument of compute: Control or (label, values, default)}.
+        title: heading of the explorer.
+        alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
+        static: True for the page, False for widgets; by default the environment variable BNN_STATIC decides.
+
+    Raises:
+        ValueError: for unusable controls, more than 2,000 stops, more than 100 kB of them after gzip, a knob that
+            never changes the picture, or panels that differ in more than what is drawn.
+        TypeError: when `compute` does not return a Picture.
+    """
 
     max_stops = 2000
     max_gzip_bytes = 100_000
     advice = "give fewer values, fewer points on a curve, or items that do not change with every knob"
 
-    def __init__(self, compute, controls, *, title, alt, static=None):
-        super().__init__(controls, title=title, alt=alt)
-        self.compute = compute
+    def __init__(
+        self,
+        compute: Callable[..., Picture],
+        controls: Mapping[str, Control | tuple],
+        *,
+        title: str,
+        alt: str | Callable[..., str],
+        static: bool | None = None,
+    ) -> None:
+        if not controls:
+            raise ValueError("controls is empty: give {argument: Control(label, values, default)}")
+        if not (callable(alt) or str(alt).strip()):
+            raise ValueError("alt is empty: say in a sentence what the picture shows")
+        self.compute, self.title, self.alt = compute, title, alt
+        self.controls = {k: c if isinstance(c, Control) else Control(*c) for k, c in controls.items()}
         self.static = os.environ.get("BNN_STATIC", "") not in ("", "0") if static is None else static
+        if self.static:  # here an exception fails the cell; while IPython formats the output it would only be printed
+            self.to_html()
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The settings the explorer starts from."""
+        return {name: control.default for name, control in self.controls.items()}
+
+    def describe(self, settings: Mapping[str, Any]) -> str:
+        """The alternative text of the picture at these settings."""
+        if callable(self.alt):
+            return str(self.alt(**settings))
+        values = ", ".join(f"{c.label}: {c.text(settings[name])}" for name, c in self.controls.items())
+        return f"{self.alt} ({values})"
+
+    @cached_property
+    def grid(self) -> list[dict[str, Any]]:
+        """All settings; the last control runs fastest."""
+        every = itertools.product(*(control.values for control in self.controls.values()))
+        points = [dict(zip(self.controls, values, strict=True)) for values in every]
+        if len(points) > self.max_stops:
+            product = " x ".join(f"{control.label}: {len(control.values)}" for control in self.controls.values())
+            raise ValueError(
+                f"explorer {self.title!r} needs {len(points)} stops ({product}), at most {self.max_stops} are "
+                f"allowed: {self.advice}"
+            )
+        return points
 
     def picture(self, **settings) -> Picture:
-        """The picture at these settings, as data.
-
-        Raises:
-            TypeError: when `compute` does not return a Picture.
-        """
+        """The picture at these settings, as data."""
         found = self.compute(**settings)
         if not isinstance(found, Picture):
             raise TypeError(f"compute returned {type(found).__name__}, a Picture is needed: Picture([Panel(...), ...])")
@@ -49,13 +107,14 @@ class Explorer(Knobs):
 
     @cached_property
     def pictures(self) -> list[Picture]:
-        """The picture of each point of the grid; computed once.
-
-        Raises:
-            ValueError: for titles, labels or names that change from stop to stop.
-        """
+        """The picture of each point of the grid; computed once."""
         pictures = [self.picture(**settings) for settings in self.grid]
-        words = [[(p.title, p.xlabel, p.ylabel, _legend(p)) for p in picture.panels] for picture in pictures]
+
+        def words_of(panel: Panel) -> tuple:
+            named = [(type(item).__name__, item.name, item.look) for item in draw.names(panel)]
+            return panel.title, panel.xlabel, panel.ylabel, named
+
+        words = [list(map(words_of, picture.panels)) for picture in pictures]
         for settings, found in zip(self.grid, words, strict=True):
             if found != words[0]:
                 raise ValueError(
@@ -68,7 +127,12 @@ class Explorer(Knobs):
     @cached_property
     def _html(self) -> str:
         data = encode(self.pictures)
-        self._refuse_dead_knobs([json.dumps(stop) for stop in data["stops"]])
+        for name, control in self.controls.items():  # a knob that moves while the picture stays tells something false
+            rows: dict[tuple, set] = {}
+            for settings, stop in zip(self.grid, data["stops"], strict=True):
+                rows.setdefault(tuple(v for k, v in settings.items() if k != name), set()).add(json.dumps(stop))
+            if all(len(stops) == 1 for stops in rows.values()):
+                raise ValueError(f"explorer {self.title!r}: the knob {control.label!r} never changes the picture")
         made = page.fragment(self, frames.vector(self.figure, self.defaults), self.pictures, data)
         self.gzip_bytes = len(gzip.compress(made.encode(), mtime=0))
         if self.gzip_bytes > self.max_gzip_bytes:
@@ -79,17 +143,53 @@ class Explorer(Knobs):
         return made
 
     def to_html(self) -> str:
-        """The static life: one self-contained HTML fragment without ids or outside requests.
-
-        Raises:
-            ValueError: as `curves` says.
-        """
+        """The static life: one self-contained HTML fragment without ids or outside requests."""
         return self._html
 
     @cached_property
     def widget(self):
-        """The live life: an ipywidgets box whose knobs draw the picture anew."""
-        return live.box(self, self.figure)
+        """The live life: an ipywidgets box of knobs above a picture that is drawn anew when one moves."""
+        try:
+            import ipywidgets
+        except ImportError as error:
+            told = "live explorers need ipywidgets: pip install 'bnnlib[book]', or set BNN_STATIC=1"
+            raise ImportError(told) from error
+
+        picture = ipywidgets.HTML()
+        knobs = {}
+        for name, control in self.controls.items():
+            kind = ipywidgets.ToggleButtons if control.choice else ipywidgets.SelectionSlider
+            knobs[name] = kind(
+                options=[(control.text(value), value) for value in control.values],
+                value=control.default,
+                description=control.label,
+                style={"description_width": "initial"},
+                layout={"width": "auto", "max_width": "36em"},
+            )
+
+        def redraw(_change=None) -> None:
+            settings = {name: knob.value for name, knob in knobs.items()}
+            try:
+                frame = frames.png(self.figure, settings)
+                alt = html.escape(self.describe(settings), quote=True)
+            except Exception:
+                # A widget callback's exception would vanish and the old picture would stay under the new values.
+                picture.value = f'<pre role="alert" style="color:#b00020">{html.escape(traceback.format_exc())}</pre>'
+                return
+            picture.value = (
+                f'<img alt="{alt}" width="{frame.width}" style="max-width:100%;height:auto;border-radius:.5rem" '
+                f'src="data:{frame.mime};base64,{b64encode(frame.data).decode()}">'
+            )
+
+        started = time.perf_counter()
+        redraw()
+        quick = time.perf_counter() - started < SLOW_SECONDS
+        for knob in knobs.values():
+            if isinstance(knob, ipywidgets.SelectionSlider):
+                knob.continuous_update = quick
+            knob.observe(redraw, names="value")
+        heading = ipywidgets.HTML(f"<strong>{html.escape(self.title)}</strong>")
+        return ipywidgets.VBox([heading, *knobs.values(), picture])
 
     def __repr__(self) -> str:
         lines = [f"Explorer: {self.title}"]
@@ -107,38 +207,4 @@ class Explorer(Knobs):
         return {**data, "text/plain": repr(self)}, metadata
 
 
-def _legend(panel: Panel) -> list[tuple]:
-    return [(type(item).__name__, item.name, item.look) for item in draw.names(panel)]
-
-
-def curves(
-    compute: Callable[..., Picture],
-    controls: Mapping[str, Control | tuple],
-    *,
-    title: str,
-    alt: str | Callable[..., str],
-    static: bool | None = None,
-) -> Explorer:
-    """Show the numbers of `compute` with a knob for each control, live or drawn by the page itself.
-
-    Args:
-        compute: function of the controls' names that returns a `book.display.Picture` with the same panels, titles,
-            labels and names each time.
-        controls: {argument of compute: Control or (label, values, default)}.
-        title: heading of the explorer.
-        alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
-        static: True for the page, False for widgets; by default the environment variable BNN_STATIC decides.
-
-    Returns:
-        The explorer; in a notebook, leave it on the cell's last line.
-
-    Raises:
-        ValueError: for unusable controls, more than 2,000 stops, more than 100 kB of them after gzip, a knob that
-            never changes the picture, or panels that differ in more than what is drawn.
-        TypeError: when `compute` does not return a Picture.
-    """
-    explorer = Explorer(compute, controls, title=title, alt=alt, static=static)
-    if explorer.static:
-        # Here an exception fails the cell; while IPython formats the output it would only be printed.
-        explorer.to_html()
-    return explorer
+curves = Explorer

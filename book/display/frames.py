@@ -2,8 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from matplotlib import pyplot as plt
@@ -27,28 +26,6 @@ class Frame:
     height: int
 
 
-@contextmanager
-def drawn(plot: Callable[..., Figure], settings: Mapping) -> Iterator[Figure]:
-    """Call `plot(**settings)` in the book's theme, check what it returns and close every figure it opened.
-
-    Raises:
-        TypeError: when `plot` does not return a matplotlib Figure.
-    """
-    before = set(plt.get_fignums())
-    try:
-        with style_context():
-            fig = plot(**settings)
-            if not isinstance(fig, Figure):
-                raise TypeError(
-                    f"the plot function returned {type(fig).__name__}, a matplotlib Figure is needed: "
-                    "end it with `return fig`"
-                )
-            yield fig
-    finally:
-        for number in set(plt.get_fignums()) - before:
-            plt.close(number)
-
-
 def tidied(text: str) -> str:
     """An SVG of matplotlib without its head, comments and white space between tags."""
     text = _COMMENT.sub("", text)
@@ -67,8 +44,15 @@ def png(plot: Callable[..., Figure], settings: Mapping) -> Frame:
 
 
 def _saved(plot: Callable[..., Figure], settings: Mapping, kind: str, **options) -> Frame:
-    buffer = io.BytesIO()
-    # bbox_inches="tight" in someone's matplotlibrc would give every frame its own size, and the page would jump.
-    with drawn(plot, settings) as fig, plt.rc_context({"savefig.bbox": None, "svg.fonttype": "none"}):
-        fig.savefig(buffer, format=kind, dpi=DPI, **options)
+    """Draw in the book's theme, and close every figure that the plot has opened."""
+    before, buffer = set(plt.get_fignums()), io.BytesIO()
+    try:
+        with style_context():
+            fig = plot(**settings)
+            # bbox_inches="tight" in someone's matplotlibrc would give every frame its own size: the page would jump.
+            with plt.rc_context({"savefig.bbox": None, "svg.fonttype": "none"}):
+                fig.savefig(buffer, format=kind, dpi=DPI, **options)
         return Frame(buffer.getvalue(), f"image/{kind}", *(round(96 * inches) for inches in fig.get_size_inches()))
+    finally:
+        for number in set(plt.get_fignums()) - before:
+            plt.close(number)

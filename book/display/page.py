@@ -11,20 +11,22 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
 from urllib.parse import quote
 
-from book.display.control import Control, Knobs
+from book.display.control import Control
 from book.display.data import UNIT, dashes, shape
 from book.display.draw import names
 from book.display.frames import Frame
-from book.display.picture import DARK, LIGHT, Band, Bars, Item, Picture, Points
+from book.display.picture import DARK, LIGHT, Band, Bars, Item, Panel, Picture, Points
 
 # What may stand in a data address within double quotes as it is.
 SAFE = " !$'()*,/:;=?@[]"
 HERE = Path(__file__).resolve().parent
 
 
-def fragment(explorer: Knobs, still: Frame, pictures: Sequence[Picture], data: dict) -> str:
+def fragment(explorer: Any, still: Frame, pictures: Sequence[Picture], data: dict) -> str:
     """The fragment that draws one of `pictures` at each point of the grid.
 
     Args:
@@ -39,7 +41,7 @@ def fragment(explorer: Knobs, still: Frame, pictures: Sequence[Picture], data: d
     default = pictures[explorer.grid.index(explorer.defaults)]
     longest = max(data["headings"], key=lambda text: sum(math.ceil(len(line) / 40) for line in text.split("\n")))
     heading = f'<p class="bnn-heading" data-room="{_escaped(longest)}"><span>{_escaped(default.heading)}</span></p>'
-    drawn = "".join(_panel(default, k) for k in range(len(default.panels)))
+    drawn = "".join(map(_panel, default.panels, ascii_lowercase if len(default.panels) > 1 else [""]))
     alt = _escaped(explorer.describe(explorer.defaults))
     card = (
         f'<div class="bnn-first" role="img" aria-label="{alt}">{heading if longest else ""}'
@@ -54,6 +56,7 @@ def fragment(explorer: Knobs, still: Frame, pictures: Sequence[Picture], data: d
     }
     # "</script>" inside an alternative text must not end the block.
     payload = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    shown = ", ".join(f"{c.label} {c.text(c.default)}" for c in explorer.controls.values())
     title, single = _escaped(explorer.title), " bnn-single" if len(default.panels) == 1 else ""
     return "".join(
         [
@@ -61,7 +64,7 @@ def fragment(explorer: Knobs, still: Frame, pictures: Sequence[Picture], data: d
             f'<style>{_style()}</style><p class="bnn-title">{title}</p><div class="bnn-controls" hidden>',
             *(_control(control) for control in explorer.controls.values()),
             f'</div><div class="bnn-card">{card}</div><p class="bnn-said" role="status"></p>',
-            f"<noscript><p>{_without_script(explorer)}</p></noscript>",
+            f"<noscript><p>The controls need JavaScript; the picture shows {html.escape(shown)}.</p></noscript>",
             f'<script type="application/json">{payload}</script><script>{_script()}</script></div>',
         ]
     )
@@ -89,15 +92,11 @@ def _escaped(text: str) -> str:
     return html.escape(text, quote=True).replace("\n", "&#10;")
 
 
-def _panel(picture: Picture, number: int) -> str:
-    panel = picture.panels[number]
-    letter = f"<b>{chr(ord('a') + number)}</b>&ensp;" if len(picture.panels) > 1 else ""
+def _panel(panel: Panel, letter: str) -> str:
+    letter = letter and f"<b>{letter}</b>&ensp;"
     legend = "".join(f"<span>{_swatch(item)}{_escaped(item.name)}</span>" for item in names(panel))
-    labels = "".join(
-        f' data-{name}="{_escaped(text)}"'
-        for name, text in (("xlabel", panel.xlabel), ("ylabel", panel.ylabel))
-        if text
-    )
+    words = {"xlabel": panel.xlabel, "ylabel": panel.ylabel}
+    labels = "".join(f' data-{name}="{_escaped(text)}"' for name, text in words.items() if text)
     bare = "" if panel.axes else " data-bare"
     return (
         f'<div class="bnn-panel"><p>{letter}{_escaped(panel.title)}</p><svg class="bnn-plot"{labels}{bare}></svg>'
@@ -142,8 +141,3 @@ def _control(control: Control) -> str:
         f'<output class="bnn-value" aria-live="off" data-room="{"&#10;".join(texts)}">{texts[at]}</output>'
         f"{default}</div>"
     )
-
-
-def _without_script(explorer: Knobs) -> str:
-    values = ", ".join(f"{c.label} {c.text(c.default)}" for c in explorer.controls.values())
-    return html.escape(f"The controls need JavaScript; the picture shows {values}.")

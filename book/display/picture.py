@@ -203,8 +203,11 @@ class Panel:
             return {}
         if isinstance(given, Mapping):
             return dict(given)
-        if given is None:
-            given = _log_ticks(low, high) if log else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        if given is None and log:
+            subs, most = ((1.0,), 6) if np.log10(high / low) > 2.5 else ((1.0, 2.0, 5.0), 9)
+            given = LogLocator(subs=subs, numticks=most).tick_values(low, high)
+        elif given is None:
+            given = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
         scale = np.log if log else float
         first, last = scale(low), scale(high)
         room = 1e-9 * (last - first)
@@ -229,12 +232,6 @@ def number(value: float) -> str:
         return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e").replace("-", "−")
     # Twelve digits, not six: 0.30000000000000004 is 0.3, and 123,456 is not 123,000.
     return f"{round(float(value), 12):,.6g}".replace("-", "−")
-
-
-def _log_ticks(low: float, high: float) -> np.ndarray:
-    decades = np.log10(high / low)
-    subs = (1.0,) if decades > 2.5 else (1.0, 2.0, 5.0)
-    return LogLocator(subs=subs, numticks=6 if decades > 2.5 else 9).tick_values(low, high)
 
 
 def span(*values: Values, log: bool = False, margin: float = 0.05) -> tuple[float, float]:

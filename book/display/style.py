@@ -4,8 +4,8 @@ Seaborn draws with the same matplotlib settings, so its plots follow the theme a
 """
 
 import string
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import matplotlib as mpl
 import numpy as np
@@ -28,24 +28,16 @@ FONT_SIZE = 12.0
 RC = {
     "font.family": "DejaVu Sans",  # shipped with matplotlib, so a figure is the same on every machine
     "font.size": FONT_SIZE,
-    "axes.titlesize": FONT_SIZE,
-    "axes.labelsize": FONT_SIZE,
+    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), FONT_SIZE),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), FONT_SIZE - 1),
     "legend.fontsize": FONT_SIZE - 1.5,
-    "xtick.labelsize": FONT_SIZE - 1,
-    "ytick.labelsize": FONT_SIZE - 1,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "axes.facecolor": "white",
+    **dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor"), "white"),
     "figure.dpi": 100,
     "figure.constrained_layout.use": True,
     "axes.prop_cycle": cycler(color=PALETTE) + cycler(linestyle=LINES) + cycler(marker=MARKERS),
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), INK),
     "axes.titlelocation": "left",
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -63,11 +55,8 @@ RC = {
 }
 
 
-@contextmanager
-def style_context() -> Iterator[None]:
-    """The book's theme for the length of a `with` block; the settings before it come back afterwards."""
-    with mpl.rc_context(RC):
-        yield
+# The book's theme for the length of a `with` block; the settings before it come back afterwards.
+style_context = partial(mpl.rc_context, RC)
 
 
 def figure(ncols: int = 1, nrows: int = 1, height: float = 3.4, **subplots) -> tuple[Figure, Axes | np.ndarray]:

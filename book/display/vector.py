@@ -7,8 +7,10 @@ which: ``#dark``, ``#panel-2``, ``#panel-2-dark``. Without one it is the whole f
 import colorsys
 import gzip
 import io
+import os
 import re
 
+import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
@@ -19,7 +21,7 @@ from matplotlib.transforms import Bbox
 
 from book.display.frames import tidied
 from book.display.picture import DARK, LIGHT
-from book.display.style import INK
+from book.display.style import INK, RC
 
 GROUND = "#121212"  # of the dark pages
 LARGEST = 150_000  # bytes, compressed; a picture of more points weighs less
@@ -122,3 +124,24 @@ def svg_of(figure: Figure) -> str | None:
     text = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', root, text, count=1)
     text = re.sub(r"(<svg[^>]*>)", rf"\1{head}", text, count=1)
     return text if len(gzip.compress(text.encode())) < LARGEST else None
+
+
+def use_style() -> None:
+    """Switch matplotlib, and the notebook's inline figures if there is a notebook, to the book's theme."""
+    mpl.rcParams.update(RC)
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return
+    shell = get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return
+    from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+    # pyplot would draw each figure once more after its cell, just before IPython draws, shows and closes it
+    plt.switch_backend(mpl.rcParams["backend"])  # this hooks pyplot into IPython, now or at the first figure
+    plt.uninstall_repl_displayhook()
+    # twice the screen's resolution; version strings would make every rebuild look like a change
+    set_matplotlib_formats("retina", metadata={"Software": None})
+    if os.environ.get("BNN_STATIC"):  # as the book is built, see book.editions.execute
+        shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, svg_of)

@@ -47,20 +47,6 @@ def executed_before(project: Project, name: str, key: str) -> dict | None:
     return notebook if notebook["metadata"].get("bnn_book", {}).get("key") == key else None
 
 
-def check_sources(sources: dict[str, dict]) -> None:
-    """Refuse what papermill would only warn of.
-
-    Raises:
-        BookError: a chapter without a cell tagged ``parameters``: the profile would not reach it.
-    """
-    for name, notebook in sources.items():
-        if not any("parameters" in tags_of(cell) for cell in code_cells(notebook)):
-            raise BookError(
-                f'{name} has no cell tagged "parameters", so PROFILE cannot be set. Add a code cell with '
-                '`PROFILE = "smoke"` and the tags ["parameters", "remove-cell"].'
-            )
-
-
 def asked(notebook: dict) -> dict[str, dict]:
     """What the page asks: the exercises that the chapter's solutions check, as far as a page can check them."""
     ids = [name for cell in code_cells(notebook) for name in checked(source_of(cell))]
@@ -75,7 +61,12 @@ def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[s
     """Executed copies of all chapters, running only the stale ones; and the error messages of those that failed."""
     shared = project.shared_key(profile)
     sources = {name: read_notebook(project.root / name) for name in project.notebooks}
-    check_sources(sources)
+    for name, notebook in sources.items():
+        if not any("parameters" in tags_of(cell) for cell in code_cells(notebook)):  # papermill would only warn
+            raise BookError(
+                f'{name} has no cell tagged "parameters", so PROFILE cannot be set. Add a code cell with '
+                '`PROFILE = "smoke"` and the tags ["parameters", "remove-cell"].'
+            )
     keys = {name: notebook_key(source, shared + project.study_key(name)) for name, source in sources.items()}
     copies = {name: executed_before(project, name, key) for name, key in keys.items()}
     stale = [name for name, copy in copies.items() if copy is None]
@@ -92,9 +83,7 @@ def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[s
 
     outcomes = execute(project, stale, profile, jobs, keep, say)
     # For a chapter whose prose alone changed, this carries its earlier outputs into the new text.
-    chapters = {
-        name: finish(copy, sources[name], copy["metadata"]["bnn_book"]) for name, copy in copies.items() if copy
-    }
+    chapters = {name: finish(one, sources[name], one["metadata"]["bnn_book"]) for name, one in copies.items() if one}
     shutil.rmtree(project.running, ignore_errors=True)
     for path in project.failed.rglob("*.ipynb"):  # of chapters that were renamed, or are well again
         if path.relative_to(project.failed).as_posix() not in {o.name for o in outcomes if o.error}:
@@ -147,9 +136,7 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m book build", description="Execute the chapters and render the book."
-    )
+    parser = argparse.ArgumentParser(prog="python -m book build", description="Execute chapters and render the book.")
     parser.add_argument(
         "--profile", choices=CELL_SECONDS, default="smoke", help="size of the live computations (default: smoke)"
     )
@@ -158,6 +145,4 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.jobs is not None and options.jobs < 1:
         parser.error(f"--jobs {options.jobs}: at least one process is needed")
-    return build(
-        Path.cwd(), options.profile, options.jobs, options.execute_only, say=lambda text: print(text, flush=True)
-    )
+    return build(Path.cwd(), options.profile, options.jobs, options.execute_only, lambda text: print(text, flush=True))

@@ -8,15 +8,12 @@ ratio, and "the smaller network" a name: comparatives count with "than" or "by" 
 
 import ast
 import builtins
-import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 
-from book import lab
 from book.editions import prose
 from book.editions.project import EVAL, expressions_of, source_of
-from book.studies import Study
+from book.editions.source import rule
 
 STRONG = r"lowest|highest|best|worst|beats?|beaten|better|worse|wins?|won|outperform\w*|superior|inferior"
 WEAK = r"(?<!times )(?:lower|higher|smaller|larger|faster|slower|nearer|farther|surer)(?:(?: \w+){0,3} than|,? by)\b"
@@ -28,82 +25,43 @@ KEY = re.compile(r"""said\[["']([^"']+)["']\]""")
 FEW = re.compile(r"\b(?:one|two|single|1|2) (?:\w+ )?(?:run|network|data set|chain)s?\b", re.IGNORECASE)
 
 
-class Spoken:
-    """The stored numbers of a study as its text says them, and its methods, read at the first use.
-
-    Args:
-        read: gives the texts by key and the names of the methods; by default there are none.
-    """
-
-    def __init__(self, read: Callable[[], tuple[Mapping[str, str], Iterable[str]]] = lambda: ({}, ())) -> None:
-        self._read = read
-
-    @cached_property
-    def _both(self) -> tuple[Mapping[str, str], Iterable[str]]:
-        return self._read()
-
-    @property
-    def said(self) -> Mapping[str, str]:
-        """The texts by key."""
-        return self._both[0]
-
-    @property
-    def methods(self) -> Iterable[str]:
-        """Names of the methods that the study's experiments compare."""
-        return self._both[1]
-
-
-def of_study(study: Study) -> Spoken:
-    """What a study's `numbers.py` says, from the store."""
-
-    def read() -> tuple[Mapping[str, str], Iterable[str]]:
-        if not (study.folder / "numbers.py").exists():
-            return {}, ()
-        names = [name for name in lab.names() if name.startswith(f"{study.prefix}-")]
-        rows = {name.removeprefix(f"{study.prefix}-"): lab.compare(name) for name in names}
-        said = importlib.import_module(f"chapters.{study.name}.numbers").numbers(rows)
-        return said, {row["method"] for each in rows.values() for row in each}
-
-    return Spoken(read)
-
-
-def unproved_orders(cell: dict, spoken: Spoken, asserted: set[str]) -> Iterator[str]:
-    """Sentences of a cell that say an order without a paired difference of three runs or more beyond t standard errors.
+@rule
+def orders_shown(chapter):
+    """No order of methods without a paired difference of three runs or more beyond t standard errors.
 
     A sentence that quotes the store must quote such a difference, or a count of such; every difference that it quotes
     must be one. A number of the chapter's own must be among the names that its assertions look at. A sentence that
     names a method without a number needs the difference in its cell.
     """
-    for _, line in prose.prose_lines(source_of(cell)):
+    trees = [ast.parse(source_of(cell)) for cell in chapter.code]
+    asserted = {name for tree in trees for one in ast.walk(tree) if isinstance(one, ast.Assert) for name in _names(one)}
+    lines = [(cell, line) for cell in chapter.markdown for _, line in prose.prose_lines(source_of(cell))]
+    for cell, line in lines:
         bare = prose.without_spans(line)
         if not ORDER.search(bare) or PUBLISHED in line:
             continue
-        asked = expressions_of({**cell, "source": line})
+        said, asked = chapter.spoken()[0], expressions_of({**cell, "source": line})
         keys = [key for one in asked for key in KEY.findall(one)]
         own = [one for one in asked if not KEY.search(one)]
-        if keys and not _ordered(spoken, keys):
-            yield f"an order without a paired difference beyond t standard errors: {line.strip()[:70]}"
+        if keys and not _ordered(said, keys):
+            yield cell["id"], f"an order without a paired difference beyond t standard errors: {line.strip()[:70]}"
         elif not keys and any(_names(one) and not _names(one) & asserted for one in own):
-            yield f"an order by a number that no assertion looks at: {line.strip()[:70]}"
-        elif not asked and STRONG_ORDER.search(bare) and _named(bare, spoken):
+            yield cell["id"], f"an order by a number that no assertion looks at: {line.strip()[:70]}"
+        elif not asked and STRONG_ORDER.search(bare) and _named(bare, chapter.spoken()[1]):
             near = [key for one in expressions_of(cell) for key in KEY.findall(one)]
-            if not any(getattr(spoken.said.get(key), "ordered", False) for key in near):
-                yield f"an order of methods without a paired difference in its cell: {line.strip()[:70]}"
+            if not any(getattr(said.get(key), "ordered", False) for key in near):
+                yield cell["id"], f"an order of methods without a paired difference in its cell: {line.strip()[:70]}"
 
 
-def few_runs(cell: dict, spoken: Spoken) -> Iterator[str]:
-    """Means of one or two runs that a cell of Markdown says without saying so."""
-    keys = [key for one in expressions_of(cell) for key in KEY.findall(one)]
-    few = [key for key in keys if (getattr(spoken.said.get(key), "runs", None) or 3) < 3]
-    told = EVAL.sub(lambda role: spoken.said.get(next(iter(KEY.findall(role[0])), ""), ""), source_of(cell))
-    if few and not FEW.search(prose.without_spans(told)):
-        yield f"{', '.join(few)}: of one or two runs; say so"
-
-
-def asserted_names(cells: Iterable[dict]) -> set[str]:
-    """Names inside the assertions of code cells."""
-    trees = [ast.parse(source_of(cell)) for cell in cells]
-    return {name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Assert) for name in _names(node)}
+@rule
+def few_runs_said(chapter):
+    """Beside a stored mean of fewer than three runs stands how many there are."""
+    for cell in chapter.markdown:
+        keys, said = [key for one in expressions_of(cell) for key in KEY.findall(one)], chapter.spoken()[0]
+        few = [key for key in keys if (getattr(said.get(key), "runs", None) or 3) < 3]
+        told = EVAL.sub(lambda role, said=said: said.get(next(iter(KEY.findall(role[0])), ""), ""), source_of(cell))
+        if few and not FEW.search(prose.without_spans(told)):
+            yield cell["id"], f"{', '.join(few)}: of one or two runs; say so"
 
 
 def _names(code: str | ast.AST) -> set[str]:
@@ -112,13 +70,13 @@ def _names(code: str | ast.AST) -> set[str]:
     return found - set(dir(builtins)) - {"math", "np", "torch", "lab", "spread"}
 
 
-def _ordered(spoken: Spoken, keys: list[str]) -> bool:
+def _ordered(said: Mapping[str, str], keys: list[str]) -> bool:
     """Whether the quoted texts show an order; what is not stored yet claims nothing."""
-    texts = [spoken.said.get(key, "") for key in keys]
+    texts = [said.get(key, "") for key in keys]
     shown = [one.ordered for one in texts if getattr(one, "ordered", None) is not None]
     return "(not run)" in texts or (bool(shown) and all(shown))
 
 
-def _named(bare: str, spoken: Spoken) -> bool:
-    names = {*spoken.methods, *(name.lower() for name in spoken.methods if re.fullmatch(r"[A-Z][a-z]{4,}", name))}
+def _named(bare: str, methods: Iterable[str]) -> bool:
+    names = {*methods, *(name.lower() for name in methods if re.fullmatch(r"[A-Z][a-z]{4,}", name))}
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", bare) for name in names)

@@ -39,21 +39,13 @@ def stored_results(root: Path) -> dict[str, dict]:
 
 
 def compared(root: Path, names: list[str] | None = None) -> Found:
-    """The evidence of experiments, of all when `names` is omitted; {} for a tree without results.
-
-    Raises:
-        BookError: the library could not compare; the message holds its error.
-    """
+    """The evidence of experiments, of all when `names` is omitted; {} for a tree without results."""
     there = (root / "book" / "lab").is_dir() and (names or any(root.glob("data/results/*.json")))
     return _asked(root, "book.lab.evidence", *(names or [])) if there else {}
 
 
 def claimed(root: Path) -> Claims:
-    """What each study's paper claims and how it fares; {} for a tree without claims or results.
-
-    Raises:
-        BookError: as `compared`.
-    """
+    """What each study's paper claims and how it fares; {} for a tree without claims or results."""
     there = any(root.glob("chapters/*/claims.toml")) and any(root.glob("data/results/*.json"))
     return _asked(root, "book.lab.claims") if there else {}
 

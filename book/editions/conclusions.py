@@ -16,11 +16,7 @@ Entry = dict[str, Any]
 
 
 def told(project: Project, found: Found, survives: bool) -> str:
-    """One kind of conclusions as a Markdown list.
-
-    Raises:
-        BookError: an entry is incomplete, or what is stored does not say what it claims.
-    """
+    """One kind of conclusions as a Markdown list."""
     lines = []
     for one in (one for one in listed(project.root) if one["survives"] is survives):
         reports = [each for each in project.reports.items() if one["experiment"].startswith(f"{each[1].prefix}-")]
@@ -42,11 +38,7 @@ def listed(root: Path) -> list[Entry]:
 
 
 def measured(one: Entry, found: Found) -> str:
-    """What decides a conclusion: "mean ± standard error, n", or that nothing is stored.
-
-    Raises:
-        BookError: fewer than three replicates, or they say something else, or a row is not comparable.
-    """
+    """What decides a conclusion: "mean ± standard error, n", or that nothing is stored."""
     if not found.get(one["experiment"], {}).get("runs"):
         return "(not run)"
     # here, so that a book whose library is not bnnlib can be built

@@ -166,11 +166,7 @@ class Parts:
 
 
 def make_epub(project: Project) -> Path:
-    """Write the rendered book as ``_build/book.epub`` and return its path.
-
-    Raises:
-        BookError: no pages, no Chromium, or Chromium failed.
-    """
+    """Write the rendered book as ``_build/book.epub`` and return its path."""
     folder, epub = project.build / "epub", project.build / "book.epub"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

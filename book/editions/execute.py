@@ -145,15 +145,6 @@ def finish(executed: dict, source: dict, run: dict) -> dict:
     return {**source, "cells": cells, "metadata": {**metadata, "bnn_book": run}}
 
 
-def interactive_outputs(notebook: dict) -> list[str]:
-    """Ids of the cells whose output is a live widget: without a kernel its slider moves and its figure does not."""
-    found = []
-    for cell in code_cells(notebook):
-        if any(WIDGET in output.get("data", {}) for output in cell.get("outputs", [])):
-            found.append(cell.get("id", "none"))
-    return found
-
-
 def _progress(project: Project, name: str) -> str:
     """How far a running chapter is, read from the copy that papermill saves after every cell."""
     try:
@@ -168,7 +159,8 @@ def _kept(project: Project, name: str, result: dict) -> Outcome:
     """Judge a finished run; a failed one leaves its partial notebook below ``_build/failed``."""
     partial, kept = project.running / name, project.failed / name
     failure = result["failure"]
-    if failure is None and (ids := interactive_outputs(json.loads(partial.read_text(encoding="utf-8")))):
+    ran = code_cells(read_notebook(partial)) if failure is None else []
+    if ids := [one["id"] for one in ran if any(WIDGET in output.get("data", {}) for output in one["outputs"])]:
         failure = _failure(
             f"live widget in the output of cell {', '.join(ids)}: without a kernel its slider would move "
             "and its figure would not. Show it with book.display.curves.",
@@ -188,9 +180,7 @@ def _kept(project: Project, name: str, result: dict) -> Outcome:
     return Outcome(name, result["seconds"], describe_failure(name, failure, kept, f"_build/failed/{name}"))
 
 
-def execute(
-    project: Project, names: list[str], profile: str, jobs: int, keep, say=print, every: float = 15.0
-) -> list[Outcome]:
+def execute(project: Project, names: list[str], profile: str, jobs: int, keep, say=print, every=15.0) -> list[Outcome]:
     """Run the chapters ``names`` in ``jobs`` processes; one that fails does not stop the others.
 
     ``keep`` is called with each outcome as soon as it is known; a successful copy then lies in ``_build/running``.

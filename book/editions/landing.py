@@ -3,9 +3,8 @@
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 
 from book.editions.compared import Claims
 from book.editions.lessons import PACE, Lesson
@@ -23,14 +22,11 @@ MOVED = "svbnn-fig-idea"  # the explorer that shows what the book is about
 
 def tables(lessons: list[Lesson], chapters: dict[str, dict], claims: Claims) -> dict[str, Callable[[], str]]:
     """The parts of the landing page that are written by the build, by the names by which it asks for them."""
-    shown = {one.number: pictured(one, chapters) for one in lessons}
+    shown = {}  # the picture that stands for a chapter, where its card names one and its run has drawn it
+    for one in lessons:
+        drawn = pictures(chapters.get(f"{one.document}.ipynb", {"cells": []}))
+        shown.update((one.number, picture) for picture in drawn if picture.cell == one.figure)
     return {"cards": lambda: cards(lessons, claims, shown), "explorer": lambda: explorer(chapters)}
-
-
-def pictured(lesson: Lesson, chapters: dict[str, dict]) -> Picture | None:
-    """The picture that stands for a chapter; None where its card names none, or its run has not drawn it."""
-    notebook = chapters.get(f"{lesson.document}.ipynb", {"cells": []})
-    return next((one for one in pictures(notebook) if one.cell == lesson.figure), None)
 
 
 def marks(claims: list[dict]) -> str:
@@ -42,48 +38,31 @@ def marks(claims: list[dict]) -> str:
     return f'<span class="bnn-marks" role="img" aria-label="{told}" title="{told}">{row}</span>'
 
 
-def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture | None] = MappingProxyType({})) -> str:
-    """A card for each chapter: what a reader can do afterwards, its minutes and exercises, what became of the paper.
-
-    Args:
-        shown: number of the chapter to its picture.
-    """
+def cards(lessons: list[Lesson], claims: Claims, shown: dict[int, Picture]) -> str:
+    """A card for each chapter, with the picture `shown` of its number: aim, minutes, exercises, the paper's claims."""
     lines = [":::::{grid} 1 1 2 2", ":gutter: 3", ""]
     for one in lessons:
         able = TERM.sub(r"\1", one.able)
         lines += [f"::::{{grid-item-card}} {one.number}. {one.title}", f":link: ../{one.document}", ":link-type: doc"]
         if picture := shown.get(one.number):
             alt = " ".join(picture.alt.split())
-            lines += [
-                f":img-top: {address(picture, THUMBNAIL, 60)}",
-                f":img-alt: {alt}",
-                ":class-img-top: bnn-thumbnail",
-            ]
-        lines += [""]
-        lines += [f"You learn to {able}.", ""] if able else []
+            lines += [f":img-top: {address(picture, THUMBNAIL, 60)}", f":img-alt: {alt}"]
+            lines += [":class-img-top: bnn-thumbnail"]
+        lines += ["", *([f"You learn to {able}.", ""] if able else [])]
         about = f"{one.minutes} minutes, {len(one.tasks)} exercises"
         made = f"{about}<br>{marks(claims[one.study])}" if claims.get(one.study) else about
         lines += [":::{card-footer}", made, ":::", "::::", ""]
     legend = ", ".join(f"{mark} {word}" for word, mark in MARKS.items())
-    return "\n".join(
-        [
-            *lines,
-            ":::::",
-            "",
-            f"Minutes are of reading, at {PACE} words each, without exercises.",
-            f"The signs at the foot of a card stand for the claims of its paper, one each: {legend}.",
-        ]
-    )
+    lines += [":::::", "", f"Minutes are of reading, at {PACE} words each, without exercises."]
+    lines += [f"The signs at the foot of a card stand for the claims of its paper, one each: {legend}."]
+    return "\n".join(lines)
 
 
 def explorer(chapters: dict[str, dict]) -> str:
     """The explorer as its chapter shows it; nothing where the chapter is not in the book."""
-    for notebook in chapters.values():
-        for cell in notebook["cells"]:
-            if cell.get("id") == MOVED:
-                shown = [part["data"]["text/html"] for part in cell["outputs"] if "text/html" in part.get("data", {})]
-                return "```{raw} html\n" + "".join("".join(one) for one in shown) + "\n```"
-    return ""
+    cells = (cell for notebook in chapters.values() for cell in notebook["cells"] if cell.get("id") == MOVED)
+    shown = ["".join(part.get("data", {}).get("text/html", "")) for cell in cells for part in cell["outputs"]]
+    return "```{raw} html\n" + "".join(shown) + "\n```" if shown else ""
 
 
 def publish(project: Project, made: Path) -> None:

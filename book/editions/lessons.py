@@ -6,7 +6,7 @@ from pathlib import Path
 
 from book import studies
 from book.editions.learner.answers import checked
-from book.editions.learner.fences import Directive, parse
+from book.editions.learner.directives import Directive, parse
 from book.editions.project import Project, source_of
 
 ABLE = re.compile(r"After this chapter you can (.+?)\.\n", re.DOTALL)
@@ -16,37 +16,25 @@ SHORTEST = 5  # minutes: nobody knows reading times to less
 
 @dataclass(frozen=True)
 class Task:
-    """An exercise of a chapter.
+    """An exercise of a chapter."""
 
-    Args:
-        label: by which the pages refer to it.
-        title: of it.
-        ids: the checks of its parts, by which the registry knows them; none where nothing can be checked.
-    """
-
-    label: str
-    title: str
-    ids: tuple[str, ...]
+    label: str  # by which the pages refer to it
+    title: str  # of it
+    ids: tuple[str, ...]  # the checks of its parts, by which the registry knows them; none where nothing can be checked
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A chapter: its path without the suffix, its exercises in order, and what its card says.
-
-    Args:
-        able: what a reader can do afterwards; "" where the chapter does not say.
-        minutes: of reading, without exercises.
-        figure: id of the cell whose picture stands for it; "" where its card names none.
-    """
+    """A chapter: its path without the suffix, its exercises in order, and what its card says."""
 
     document: str
     number: int
     title: str
     study: str
-    able: str
-    minutes: int
+    able: str  # what a reader can do afterwards; "" where the chapter does not say
+    minutes: int  # of reading, without exercises
     tasks: tuple[Task, ...]
-    figure: str = ""
+    figure: str = ""  # id of the cell whose picture stands for it; "" where its card names none
 
 
 def read(project: Project, chapters: dict[str, dict]) -> list[Lesson]:

@@ -191,23 +191,6 @@ def no_typed_results(chapter):
             yield cell["id"], f"a typed result? Use {{eval}}, or end the line with <!-- published -->: {line[:70]}"
 
 
-@rule
-def orders_shown(chapter):
-    """No order of methods without a decided paired difference; see `claims.unproved_orders`."""
-    asserted = claims.asserted_names(chapter.code)
-    for cell in chapter.markdown:
-        for message in claims.unproved_orders(cell, chapter.spoken, asserted):
-            yield cell["id"], message
-
-
-@rule
-def few_runs_said(chapter):
-    """Beside a stored mean of fewer than three runs stands how many there are."""
-    for cell in chapter.markdown:
-        for message in claims.few_runs(cell, chapter.spoken):
-            yield cell["id"], message
-
-
 def lesson(cells: Iterable[dict]) -> Iterator[dict]:
     """The Markdown cells outside the section of the exercises."""
     outside = True

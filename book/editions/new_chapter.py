@@ -33,11 +33,7 @@ class Taken(ValueError):
 
 
 def facts(root: Path, options: argparse.Namespace) -> dict[str, str]:
-    """What the templates are filled with.
-
-    Raises:
-        Taken: a name, number, prefix or title that is taken or not valid.
-    """
+    """What the templates are filled with."""
     known = studies.all(root / "chapters")
     numbers = {int(path.name[:2]) for path in (root / "chapters").glob("[0-9][0-9]_*.ipynb")}
     numbers |= {study.number for study in known}
@@ -79,11 +75,7 @@ def files(chapter: dict[str, str]) -> dict[str, str]:
 
 
 def with_line(toc: str, chapter: dict[str, str]) -> str:
-    """The table of contents with the chapter at its number's place.
-
-    Raises:
-        Taken: there is no chapter in it, so that nothing says where they stand.
-    """
+    """The table of contents with the chapter at its number's place."""
     there = list(IN_TOC.finditer(toc))
     if not there:
         raise Taken("_toc.yml has no line `- file: chapters/NN_...` to put the new one beside")
@@ -95,11 +87,7 @@ def with_line(toc: str, chapter: dict[str, str]) -> str:
 
 
 def new_chapter(root: Path, options: argparse.Namespace) -> dict[str, str]:
-    """Write everything, or nothing; returns what the chapter is called.
-
-    Raises:
-        Taken: see `facts`; or one of the files is there already.
-    """
+    """Write everything, or nothing; returns what the chapter is called."""
     chapter = facts(root, options)
     made, toc = files(chapter), with_line((root / "_toc.yml").read_text(encoding="utf-8"), chapter)
     if there := [name for name in made if (root / name).exists()]:

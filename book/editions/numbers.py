@@ -41,9 +41,6 @@ def answered(executed: dict) -> list[str | dict[str, str]]:
     """The values of all expressions, in order, from an executed copy with the hidden cells.
 
     Of a number that knows its stored runs also these: {"text", "experiment", "origin"}, see `book.lab.wording.Said`.
-
-    Raises:
-        BookError: an expression raised, or is neither a text nor a number; the message names all such.
     """
     values, faults = [], []
     for cell in (cell for cell in code_cells(executed) if ASKED in tags_of(cell)):

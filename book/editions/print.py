@@ -43,11 +43,7 @@ def add_bookmarks(whole: Whole, draft: Path, pdf: Path) -> None:
 
 
 def make_pdf(project: Project) -> Path:
-    """Print the rendered book into ``_build/book.pdf`` and return its path.
-
-    Raises:
-        BookError: no pages, no Chromium, or Chromium failed.
-    """
+    """Print the rendered book into ``_build/book.pdf`` and return its path."""
     folder, pdf = project.build / "print", project.build / "book.pdf"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

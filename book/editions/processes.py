@@ -65,9 +65,8 @@ class Processes:
 
     def _start(self, name: str) -> None:
         answer, question = self._context.Pipe(duplex=False)
-        process = self._context.Process(
-            target=_call, args=(question, {**os.environ}, self.function, *self.waiting.pop(name))
-        )
+        arguments = (question, {**os.environ}, self.function, *self.waiting.pop(name))
+        process = self._context.Process(target=_call, args=arguments)
         with _out_of_reach():
             process.start()
             self.running[name] = process

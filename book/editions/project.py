@@ -9,10 +9,9 @@ import sys
 import sysconfig
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import yaml
 
@@ -84,46 +83,15 @@ def installed() -> str:
     return "\n".join([sys.version, *sorted(path.name for path in found if not path.name.startswith("bnnlib-"))])
 
 
-@dataclass(frozen=True)
 class Project:
     """The source tree at ``root`` and where its products go (``root/_build``)."""
 
-    root: Path
-
-    @property
-    def build(self) -> Path:
-        return self.root / "_build"
-
-    @property
-    def staging(self) -> Path:
-        return self.build / "book"
-
-    @property
-    def running(self) -> Path:
-        return self.build / "running"
-
-    @property
-    def failed(self) -> Path:
-        return self.build / "failed"
-
-    @property
-    def html(self) -> Path:
-        return self.build / "html"
-
-    @property
-    def sphinx(self) -> Path:
-        """What Sphinx goes on from: the documents as it has read them, and its pages."""
-        return self.build / "sphinx"
-
-    @property
-    def lab(self) -> Path:
-        """The notebooks that learners work on."""
-        return self.build / "lab"
-
-    @property
-    def aside(self) -> Path:
-        """Where the pages lie for the moment in which new ones take their place."""
-        return self.build / "html-before"
+    def __init__(self, root: Path) -> None:
+        self.root, self.build = root, root / "_build"
+        self.staging, self.running, self.failed = (self.build / name for name in ("book", "running", "failed"))
+        self.html, self.lab = self.build / "html", self.build / "lab"  # the pages, and the notebooks for learners
+        self.aside = self.build / "html-before"  # where the pages lie while new ones take their place
+        self.sphinx = self.build / "sphinx"  # what Sphinx goes on from: the documents as it has read them, its pages
 
     @cached_property
     def toc(self) -> dict:
@@ -133,14 +101,7 @@ class Project:
     @cached_property
     def listed(self) -> list[str]:
         """Names of the documents in reading order, as ``_toc.yml`` writes them (no suffix)."""
-
-        def collect(entry) -> list[str]:
-            if isinstance(entry, list):
-                return [name for item in entry for name in collect(item)]
-            names = [entry[key] for key in ("root", "file") if key in entry]
-            return names + [name for key in ("parts", "chapters", "sections") for name in collect(entry.get(key, []))]
-
-        return collect(self.toc)
+        return documents(self.toc)
 
     @cached_property
     def reports(self) -> dict[str, studies.Study]:
@@ -166,11 +127,7 @@ class Project:
 
     @cached_property
     def notebooks(self) -> list[str]:
-        """Paths of the chapters relative to the root, in reading order.
-
-        Raises:
-            BookError: a document is named and not there, or a chapter is there and not named.
-        """
+        """Paths of the chapters relative to the root, in reading order."""
         listed, missing = [], []
         for name in self.listed:
             if (self.root / f"{name}.ipynb").exists():
@@ -211,12 +168,16 @@ class Project:
         return digest(*named(self.root, [path for study in known for path in files_below(study.folder)]))
 
 
-def read_notebook(path: Path) -> dict:
-    """The notebook as plain JSON.
+def documents(entry: Any) -> list[str]:
+    """Names of the documents in an entry of a table of contents, or in a list of such, those below others included."""
+    if isinstance(entry, list):
+        return [name for one in entry for name in documents(one)]
+    names = [entry[key] for key in ("root", "file") if key in entry]
+    return names + [name for key in ("parts", "chapters", "sections") for name in documents(entry.get(key, []))]
 
-    Raises:
-        BookError: the file is not valid JSON (an interrupted save, a merge conflict).
-    """
+
+def read_notebook(path: Path) -> dict:
+    """The notebook as plain JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

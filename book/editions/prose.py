@@ -93,9 +93,8 @@ def _keep_starts(line: str, bare: str) -> str:
 def split_sentences(source: str) -> str:
     """The source with one sentence on each line of prose."""
     prose = dict(prose_lines(source))
-    return "\n".join(
-        "\n".join(split_line(line)) if number in prose else line for number, line in enumerate(source.split("\n"))
-    )
+    lines = enumerate(source.split("\n"))
+    return "\n".join("\n".join(split_line(line)) if number in prose else line for number, line in lines)
 
 
 def wrapped_lines(source: str) -> list[str]:

@@ -19,6 +19,8 @@ import venv
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from book.editions.landing import NAME
 from book.editions.learner import companion
 from book.editions.project import BookError, Project, files_below, pack
@@ -44,12 +46,7 @@ class Skipped(Exception):
 
 
 class Release:
-    """One release in the making.
-
-    Args:
-        root: of the tree.
-        torch_index: where to take PyTorch from; None leaves it to pip's own settings.
-    """
+    """One release of the tree in the making; `torch_index` is where PyTorch comes from, else pip's own settings say."""
 
     def __init__(self, root: Path, torch_index: str | None = None) -> None:
         self.root, self.torch_index = root, torch_index
@@ -60,11 +57,7 @@ class Release:
         self.version = re.search(r'^version = "(.+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)[1]
 
     def call(self, *command: str | Path, cwd: Path | None = None) -> str:
-        """What a command prints; all of it goes into the log.
-
-        Raises:
-            RuntimeError: it failed; the message has the end of what it said.
-        """
+        """What a command prints; all of it goes into the log."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BNN"))}
         words, options = [str(part) for part in command], {"capture_output": True, "text": True, "check": False}
         done = subprocess.run(words, cwd=cwd or self.root, env=clean, **options)
@@ -86,11 +79,8 @@ class Release:
 
     def versions(self) -> str:
         """One version everywhere, and a section of the changelog that is its own."""
-        places = {
-            "CITATION.cff": r"^version: (\S+)$",
-            "bnnlib/__init__.py": r'^__version__ = "(.+)"$',
-            "bnnlib/README.md": r"bnnlib-([\d.]+)-py3",
-        }
+        places = {"CITATION.cff": r"^version: (\S+)$", "bnnlib/__init__.py": r'^__version__ = "(.+)"$'}
+        places["bnnlib/README.md"] = r"bnnlib-([\d.]+)-py3"
         for name, pattern in places.items():
             for said in re.findall(pattern, (self.root / name).read_text(encoding="utf-8"), re.MULTILINE) or ["none"]:
                 if said != self.version:
@@ -161,7 +151,8 @@ class Release:
         options = ("--format", "json", "--from", "mixed", "--with-urls", "--with-system")
         found = json.loads(self.call(self.tools / "pip-licenses", "--python", sys.executable, *options))
         (self.folder / "licenses.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
-        return judged({plain(one["Name"]): one["License"] for one in found}, [plain(pin) for pin in pins])
+        licenses = {canonicalize_name(one["Name"]): one["License"] for one in found}
+        return judged(licenses, [*map(canonicalize_name, pins)])
 
     def components(self) -> str:
         """Lists of components (CycloneDX): of the library with its extras, and of what builds the book."""
@@ -209,11 +200,7 @@ class Release:
         return "; ".join(map(self.size, made))
 
     def pages(self) -> Project:
-        """The project, with pages of what is here.
-
-        Raises:
-            RuntimeError: they were rendered from something else, or not at all.
-        """
+        """The project, with pages of what is here."""
         project = Project(self.root)
         if not rendered(project):
             raise RuntimeError("there is no book that was rendered from what is here; `make book` makes one")
@@ -239,17 +226,8 @@ def checksums(files: Iterable[tuple[str, bytes]]) -> str:
     return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files)
 
 
-def plain(name: str) -> str:
-    """The name of a distribution as the index compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def judged(found: dict[str, str], pins: list[str]) -> str:
-    """Judge licenses by package.
-
-    Raises:
-        RuntimeError: a pinned package is not installed, or its license is none of those that are allowed.
-    """
+    """Judge licenses by package."""
     faults = []
     for name in pins:
         parts = re.split(r";| AND | OR ", found.get(name, "not installed"))

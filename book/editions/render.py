@@ -27,13 +27,6 @@ KEY = ".rendered-from"  # in the folder of the pages: what they were made from
 WHOLE = "whole"  # in the folder that Sphinx keeps, after a build without fault: what it holds for all documents
 
 
-def write_if_changed(path: Path, content: bytes) -> None:
-    """Write, unless the file already holds this content: Sphinx and the reader's eye go by what really changed."""
-    if not (path.exists() and path.read_bytes() == content):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
 def notebook_bytes(notebook: dict) -> bytes:
     return (json.dumps(notebook, ensure_ascii=False, indent=1) + "\n").encode()
 
@@ -52,27 +45,22 @@ def static_inputs(project: Project) -> dict[str, bytes]:
     files = {"_toc.yml": (project.root / "_toc.yml").read_bytes(), NUMBERS: json.dumps(numbers).encode()}
     for path in files_below(project.root / "book"):
         inside = path.relative_to(project.root / "book")
-        if path.suffix == ".py":
-            continue
-        files[f"book/{inside.as_posix()}"] = path.read_bytes()
+        files |= {f"book/{inside.as_posix()}": path.read_bytes()} if path.suffix != ".py" else {}
     return files
 
 
 def stage(project: Project, chapters: dict[str, dict], pages: dict[str, str]) -> None:
-    """Make ``_build/book`` hold exactly the current pages and executed ``chapters``; what was renamed goes away.
-
-    Args:
-        pages: text of the pages that the build writes, or completes, by path.
-    """
-    wanted = static_inputs(project)
-    wanted |= {name: text.encode() for name, text in pages.items()}
-    for name, notebook in chapters.items():
-        wanted[name] = notebook_bytes(notebook)
+    """Make ``_build/book`` hold exactly the executed `chapters`, the written `pages` by path, and ``book/`` itself."""
+    wanted = static_inputs(project) | {name: text.encode() for name, text in pages.items()}
+    wanted |= {name: notebook_bytes(notebook) for name, notebook in chapters.items()}
     for path in files_below(project.staging):
         if path.relative_to(project.staging).as_posix() not in wanted:
             path.unlink()
     for name, content in wanted.items():
-        write_if_changed(project.staging / name, content)
+        path = project.staging / name
+        if not (path.exists() and path.read_bytes() == content):  # Sphinx goes by what really changed
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 def code(project: Project) -> list[Path]:
@@ -112,9 +100,6 @@ def jupyter_book(project: Project, folder: Path, inherited: list[int]) -> None:
     """Call ``jupyter-book build`` on the staging tree, warnings as errors; the pages lie in ``folder/_build/html``.
 
     It goes on from what is there. Sphinx keeps the inherited file descriptors open, see `made_pages`.
-
-    Raises:
-        BookError: Sphinx warned or failed; the message holds its warnings.
     """
     if importlib.util.find_spec("jupyter_book") is None:
         raise BookError(
@@ -122,15 +107,12 @@ def jupyter_book(project: Project, folder: Path, inherited: list[int]) -> None:
         )
     # -P: the folder of the script has modules with names of the standard library.
     command = [sys.executable, "-P", str(Path(__file__).with_name("quick_sphinx.py")), "build", str(project.staging)]
-    command += ["--config", str(project.root / "_config.yml"), "--path-output", str(folder)]
-    command += ["-W", "--keep-going"]
+    command += ["--config", str(project.root / "_config.yml"), "--path-output", str(folder), "-W", "--keep-going"]
     log = project.build / "render.log"
     with log.open("w", encoding="utf-8") as out:
-        code = subprocess.run(
-            command, stdout=out, stderr=subprocess.STDOUT, cwd=project.root, pass_fds=inherited, check=False
-        ).returncode
-    text = log.read_text(encoding="utf-8")
-    if code:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, cwd=project.root, pass_fds=inherited)
+    if done.returncode:
+        text = log.read_text(encoding="utf-8")
         marks = ("WARNING", "ERROR", "CRITICAL", "Exception")
         found = [line for line in text.splitlines() if any(mark in line for mark in marks)]
         told = "\n".join(f"  {line}" for line in found or text.splitlines()[-30:])
@@ -149,11 +131,7 @@ def tidy(project: Project) -> None:
 
 
 def made_pages(project: Project) -> Path:
-    """Bring the pages that Sphinx keeps up to date; returns their folder.
-
-    Raises:
-        BookError: see `jupyter_book`. Sphinx would not warn again of a document that it has read, so nothing is kept.
-    """
+    """Bring the pages that Sphinx keeps up to date; returns their folder."""
     kept, key = project.sphinx, surroundings_key(project)
     mark, pages = kept / WHOLE, kept / "_build" / "html"
     # the Sphinx of a builder that was killed goes on writing for a while, and so long holds the lock
@@ -184,9 +162,6 @@ def render(project: Project) -> dict[str, dict]:
 
     Returns:
         The learner's edition of every chapter, see `editions`.
-
-    Raises:
-        BookError: see `jupyter_book`; the pages of the last good build stay.
     """
     threading.Thread(target=import_ahead, daemon=True).start()
     pages = made_pages(project)

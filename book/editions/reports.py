@@ -37,12 +37,7 @@ HOW_TO_READ = (
 
 
 def pages(project: Project, found: dict[str, dict], claims: Mapping[str, list[dict]]) -> dict[str, str]:
-    """Text of every report and of its CSV file, by path.
-
-    Args:
-        found: the evidence of the experiments, see `book.lab.evidence`.
-        claims: of the studies' papers, see `book.lab.claims`.
-    """
+    """Text of every report and of its CSV file by path, from `book.lab.evidence` and `book.lab.claims`."""
     made = {}
     for document, study in project.reports.items():
         own = {name: one for name, one in found.items() if name.startswith(f"{study.prefix}-")}
@@ -73,14 +68,7 @@ def _label(root: Path, study: Study) -> str:
 
 
 def page(study: Study, found: dict[str, dict], claims: list[dict], differences: str = "") -> str:
-    """The text of one report.
-
-    Args:
-        study: whose it is.
-        found: evidence of its experiments, by name.
-        claims: of its paper.
-        differences: label of the place that says where the paper and its code differ.
-    """
+    """The text of one report; `differences` labels the place that says where the paper and its code differ."""
     name = Path(study.notebook).stem
     rows = [row for one in found.values() for row in one["rows"]]
     lines = [
@@ -153,11 +141,7 @@ def facts(one: dict) -> list[str]:
     better = sum(run["profile"] != one["profile"] for run in some)
     more = f"; {better} runs of the paper's own profile, whose rows take the place of others" if better else ""
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
-    where = [
-        machine.get("cpu", ""),
-        f"{machine['cores']} cores" if "cores" in machine else "",
-        machine.get("system", ""),
-    ]
+    where = [machine.get("cpu", ""), f"{machine['cores']} cores" if "cores" in machine else "", machine.get("system")]
     return [
         f"Profile: {one['profile']}; {cells.get('done', 0)} of {cells.get('total', 0)} runs done{failed}, "
         f"{about.get('minutes', 0.0):,.1f} minutes of computing{more}",
@@ -171,12 +155,7 @@ def facts(one: dict) -> list[str]:
 
 
 def pivots(rows: list[dict], known: list[str]) -> list[tuple[str, str]]:
-    """(summary, table) of all rows: a line a setting and method, at most three measures beside each other.
-
-    Args:
-        rows: of the comparison.
-        known: their measures, in the order of tables.
-    """
+    """(summary, table) of rows by `known` measures: a line a setting and method, at most three measures abreast."""
     found = []
     for start in range(0, len(known), ABREAST):
         measures = known[start : start + ABREAST]
@@ -255,9 +234,7 @@ def runs(some: list[dict]) -> str:
     kept = any(run["commit"] for run in some)
     body = []
     for run in some:
-        state = ", ".join(
-            filter(None, (run["state"], "dirty" if run["dirty"] else "", "failed" if run["failed"] else ""))
-        )
+        state = ", ".join(filter(None, (run["state"], "dirty" * run["dirty"], "failed" * run["failed"])))
         line = html.escape(run["command"], quote=False)
         # the copy button finds a code block of Sphinx by these two elements
         again = f'<div><div class="highlight"><pre>{line}</pre></div></div>' if line else "in today's grid no more"

@@ -64,9 +64,8 @@ def deck(lesson: Lesson, notebook: dict, claims: Claims) -> str:
     made = [f"<h1>{plain(title)}</h1>{aim}"]
     for one in pictures(notebook):
         image = f'<img src="{address(one, WIDTH, wide=True)}" alt="{html.escape(one.alt)}">'
-        made.append(
-            f"<h2>{plain(one.heading)}</h2><figure>{image}<figcaption>{plain(one.caption)}</figcaption></figure>"
-        )
+        figure = f"<figure>{image}<figcaption>{plain(one.caption)}</figcaption></figure>"
+        made.append(f"<h2>{plain(one.heading)}</h2>{figure}")
     if some := claims.get(lesson.study):
         made.append(f"<h2>What became of the paper's {len(some)} claims</h2>{fates(some)}")
     foot = f"<footer>{plain(title)}, from <cite>Sparse Bayesian deep learning</cite>. CC BY 4.0.</footer>"

@@ -1,13 +1,14 @@
 """A chapter as the lint sees it: the notebook, the tests of its equations, its exercises, and its canonical file."""
 
+import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from book import studies
 from book.display import exercises
-from book.editions.claims import Spoken, of_study
 from book.editions.equations import equation_labels, equation_tests
 from book.editions.numbers import placeholders
 from book.editions.project import code_cells, source_of
@@ -20,6 +21,9 @@ NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+
+# The stored numbers of a study as its text says them, by key, and the names of its methods; read at the first call.
+Spoken = Callable[[], tuple[Mapping[str, str], Iterable[str]]]
 
 
 @dataclass
@@ -35,7 +39,7 @@ class Chapter:
     known: set[str] = field(default_factory=set)
     exercises: list[str] = field(default_factory=list)
     stubs: dict[str, str] = field(default_factory=dict)
-    spoken: Spoken = field(default_factory=Spoken)
+    spoken: Spoken = lambda: ({}, ())
 
     def __post_init__(self) -> None:
         self.notebook = json.loads(self.text)
@@ -76,15 +80,28 @@ def mended(text: str) -> str:
     return canonical(notebook)
 
 
+def of_study(study: studies.Study) -> Spoken:
+    """What a study's `numbers.py` says, from the store."""
+
+    @cache
+    def read() -> tuple[Mapping[str, str], Iterable[str]]:
+        from book import lab
+
+        if not (study.folder / "numbers.py").exists():
+            return {}, ()
+        names = [name for name in lab.names() if name.startswith(f"{study.prefix}-")]
+        rows = {name.removeprefix(f"{study.prefix}-"): lab.compare(name) for name in names}
+        said = importlib.import_module(f"chapters.{study.name}.numbers").numbers(rows)
+        return said, {row["method"] for each in rows.values() for row in each}
+
+    return read
+
+
 def load(path: Path) -> Chapter:
     """A chapter of the book with all that the rules compare it with."""
     tested, excused = equation_tests(ROOT)
-    known = {
-        label
-        for other in CHAPTERS
-        if other != path.resolve()
-        for label in equation_labels(json.loads(other.read_text(encoding="utf-8")))
-    }
+    others = (json.loads(one.read_text(encoding="utf-8")) for one in CHAPTERS if one != path.resolve())
+    known = {label for other in others for label in equation_labels(other)}
     chapter = Chapter(path.read_text(encoding="utf-8"), tested, excused, known)
     chapter.exercises = [name for name in exercises.ids() if name.startswith(f"{chapter.prefix}-")]
     chapter.stubs = {name: exercises.get(name).answer_cell for name in chapter.exercises}

@@ -18,10 +18,8 @@ LOADED = re.compile(r"""\bload\(\s*["']([\w.-]+)["']""")
 
 def title_of(notebook: dict, name: str) -> str:
     """The first heading of a chapter."""
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "markdown" and (found := re.search(r"^# +(.+)$", source_of(cell), re.MULTILINE)):
-            return found[1].strip()
-    return name
+    prose = "\n".join(source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    return found[1].strip() if (found := re.search(r"^# +(.+)$", prose, re.MULTILINE)) else name
 
 
 def data_used(root: Path, notebook: dict, results: dict[str, dict]) -> list[str]:

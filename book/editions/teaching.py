@@ -50,11 +50,7 @@ TWELVE = (
 
 
 def tables(lessons: list[Lesson], kind: Callable[[str], str]) -> dict[str, Callable[[], str]]:
-    """The tables of the page "Teaching", by the names by which it asks for them.
-
-    Args:
-        kind: of the question with an id, as the registry of exercises has it.
-    """
+    """The tables of the page "Teaching" by name; `kind` tells what the question with an id asks for."""
     return {
         "six": lambda: plan(SIX, lessons, kind),
         "twelve": lambda: plan(TWELVE, lessons, kind),

@@ -32,11 +32,7 @@ FRONT = """<!DOCTYPE html>
 
 
 def unpacked(book: Path, folder: Path) -> Path:
-    """A rendered book in a folder of its own.
-
-    Raises:
-        BookError: there is no index.html in what is given.
-    """
+    """A rendered book in a folder of its own."""
     if book.is_dir():
         shutil.copytree(book, folder)
     elif book.is_file():
@@ -64,11 +60,7 @@ def line(site: Path, page: Path, name: str, names: list[str]) -> str:
 
 
 def assemble(site: Path, books: dict[str, Path]) -> list[str]:
-    """Lay the books side by side in a new folder; returns how many pages of each say their version.
-
-    Raises:
-        BookError: the folder is there already, or one of the books is none.
-    """
+    """Lay the books side by side in a new folder; returns how many pages of each say their version."""
     if site.exists():
         raise BookError(f"{site} is there already. Name a folder that is not, or remove it.")
     site.mkdir(parents=True)
@@ -85,9 +77,7 @@ def assemble(site: Path, books: dict[str, Path]) -> list[str]:
                 page.write_text(text, encoding="utf-8")
                 count += 1
         if not count:
-            raise BookError(
-                f"no page of {name} has the footer that tells the version: was it rendered by this project?"
-            )
+            raise BookError(f"no page of {name} has the footer that tells the version: did this project render it?")
         told.append(f"{name}: {count} pages")
     (site / "index.html").write_text(FRONT.format(to=f"{next(iter(books))}/index.html"), encoding="utf-8")
     return told

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +44,8 @@ def verdicts_by_paper(found: Found, kind: str = "own") -> str:
     said = by_paper(found, kind)
     if not said:
         return "No results are committed yet."
-    lines = [
-        [word, *(f"{one[word]:,}" if one[word] else "–" for one in said.values())]
-        for word in (*WORDS, "cells")
-        if any(one[word] for one in said.values())
-    ]
+    words = [word for word in (*WORDS, "cells") if any(one[word] for one in said.values())]
+    lines = [[word, *(f"{one[word]:,}" if one[word] else "–" for one in said.values())] for word in words]
     known = [f"{one['budget comparable']} of {one['budget known']}" for one in said.values()]
     known = ["–" if one.endswith(" of 0") else one for one in known]
     return markdown(["Verdict", *map("paper {}".format, said)], [*lines, ["half of the budget or more", *known]])
@@ -177,7 +173,7 @@ def _left(chapters: Chapters) -> str:
 
 def _readings(chapters: Chapters) -> str:
     """How often test rows of the comparison were read: versions of a cell that were committed."""
-    from book.lab import history
+    from book.lab import history, store
 
     lines = []
     for _, name, one in _each(chapters):
@@ -185,10 +181,9 @@ def _readings(chapters: Chapters) -> str:
             continue
         read: dict[str, set[str]] = {}
         for result in history.versions(name, one["profile"]):
-            rows = iter(result["rows"])
-            for about in result["cells"]:
+            for about, rows in store.by_cell(result):
                 # times are of a machine: a cell that says the same but for them was not read again
-                values = [row for row in islice(rows, about["rows"]) if not row["metric"].startswith("seconds")]
+                values = [row for row in rows if not row["metric"].startswith("seconds")]
                 told = read.setdefault(f"{about['cell']['setting']}, {about['cell']['method']}", set())
                 told.add(hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest())
         again = [label for label, versions in read.items() if len(versions) > 1]
@@ -255,9 +250,8 @@ def _example(found: Found, word: str) -> str:
     said = f"For example, paper {row['paper']}, {row['cell']} ({row['setting']}, {row['method']}): "
     said += f"published {row['printed']}"
     if row["mean"] is not None:
-        said += (
-            f", ours {row['mean']:.4g}" + ("" if row["se"] is None else f" ± {row['se']:.2g}") + f" (n = {row['n']})"
-        )
+        spread = "" if row["se"] is None else f" ± {row['se']:.2g}"
+        said += f", ours {row['mean']:.4g}{spread} (n = {row['n']})"
     if row["difference"] is not None:
         error = "" if row["error"] is None else f", s = {row['error']:.2g}"
         said += f", d = {row['difference']:+.3g}{error}, m = {row['margin']:.2g}"

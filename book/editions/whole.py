@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from bs4 import BeautifulSoup, Tag
 
 from book.editions.landing import publish
-from book.editions.project import BookError, Project
+from book.editions.project import BookError, Project, documents
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # What a book in one file has a use for: the formulas, and the size of those that are wider than the paper.
@@ -58,11 +58,7 @@ html {{ --pst-font-family-base: "Printed", serif; --pst-font-family-heading: "Pr
 
 
 def browser() -> str:
-    """Path of Chromium: $CHROMIUM, or the first that is installed.
-
-    Raises:
-        BookError: there is none.
-    """
+    """Path of Chromium: $CHROMIUM, or the first that is installed."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None or shutil.which(found) is None:
         named = f"$CHROMIUM is {found}, which is no program" if found else "none was found"
@@ -74,11 +70,7 @@ def browser() -> str:
 
 
 class Whole:
-    """The pages of a rendered book on the way to becoming one.
-
-    Raises:
-        BookError: a page is not there.
-    """
+    """The pages of a rendered book on the way to becoming one."""
 
     def __init__(self, project: Project) -> None:
         self.folder, names, heads = project.html, [name for _, part in parts(project) for name in part], []
@@ -255,17 +247,9 @@ def parts(project: Project) -> list[tuple[str, list[str]]]:
     late = [name for name in project.printed if name in project.reports or name == STATUS]
     named = [("", project.printed[:1])]
     for part in project.toc.get("parts", [project.toc]):
-        names = [name for name in documents(part) if name in project.printed and name not in late]
+        names = [name for name in documents(part) if name in project.printed[1:] and name not in late]
         named.append((part.get("caption", ""), names))
     return [(caption, names) for caption, names in [*named, (APPENDIX, late)] if names]
-
-
-def documents(part: dict) -> list[str]:
-    """Names of the documents of a part, those below others included."""
-    found = []
-    for one in [*part.get("chapters", []), *part.get("sections", [])]:
-        found += [one["file"], *documents(one)]
-    return found
 
 
 def assemble(whole: Whole, project: Project) -> str:
@@ -291,16 +275,9 @@ def fonts() -> str:
 
 @contextlib.contextmanager
 def typesetter() -> Iterator[Callable]:
-    """A function that opens a page in Chromium and returns its tab when all formulas are set.
-
-    Raises:
-        BookError: there is no Chromium, or it failed; the message holds what it said.
-    """
+    """A function that opens a page in Chromium and returns its tab when all formulas are set."""
     path = browser()
-    try:
-        from playwright.sync_api import Error, sync_playwright
-    except ImportError as error:
-        raise BookError("Chromium is driven by Playwright, which is not installed: pip install playwright") from error
+    from playwright.sync_api import Error, sync_playwright
 
     def opened(page: Path):
         tab = chromium.new_page(viewport={"width": 1280, "height": 1000})

@@ -9,11 +9,11 @@ from typing import Any
 
 from bnnlib._files import StoreError
 from book.lab import catalog
-from book.lab.cache import read_entry
 from book.lab.cells import ExperimentError
 from book.lab.plan import Plan, minutes, stored_entries
 from book.lab.result import Result
 from book.lab.runner import check, compute, device_of, fetch, say, warn_of_changes
+from book.lab.store import read_entry
 from book.lab.worker import Task
 
 Row = dict[str, Any]

@@ -20,15 +20,10 @@ UNLIKE = (WORSE, DIFFERS, DIVERGED)
 
 @dataclass(frozen=True)
 class Shown:
-    """What runs show of suspects; both empty where none was tried.
+    """What runs show of suspects; both empty where none was tried."""
 
-    Args:
-        cause: the one without which our number agrees with the published one.
-        tried: those that do not explain it, with what the run has.
-    """
-
-    cause: str = ""
-    tried: str = ""
+    cause: str = ""  # the one without which our number agrees with the published one
+    tried: str = ""  # those that do not explain it, with what the run has
 
     @property
     def note(self) -> str:
@@ -74,13 +69,9 @@ class Runs:
         judged = verdict(replace(value, not_comparable="", by_design=""), without, overlap=overlap)
         error = spread(without, overlap)
         found = f"{value.mean + judged.difference:.4g}" + (f" ± {error:.2g}" if error else "")
-        text = f"{cause.text}: {found}, {judged.word} ({', '.join(dict.fromkeys((cause.run, *_new(key, value))))})"
+        own = (value.setting, value.method, value.metric)  # what the run calls otherwise is told
+        names = [cause.run, *(f'"{one}"' for one, other in zip(key, own, strict=True) if one != other)]
+        text = f"{cause.text}: {found}, {judged.word} ({', '.join(dict.fromkeys(names))})"
         if judged.word == AGREES and cause.allowed:
             return True, f"{text}; {cause.allowed}"
         return False, f"{text}; nothing in the paper asks for it" if judged.word == AGREES else text
-
-
-def _new(key: tuple[str, str, str], value: PaperValue) -> list[str]:
-    """What the run calls setting, method and measure, where that is not as in the published cell."""
-    own = (value.setting, value.method, value.metric)
-    return [f'"{one}"' for one, other in zip(key, own, strict=True) if one != other]

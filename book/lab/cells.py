@@ -47,12 +47,8 @@ class Cell:
 
     def as_json(self) -> dict[str, Any]:
         """The cell as plain JSON types; what it needs is not among them."""
-        return {
-            "setting": self.setting,
-            "method": self.method,
-            "replicates": list(self.replicates),
-            "params": self.params,
-        }
+        where = {"setting": self.setting, "method": self.method, "replicates": list(self.replicates)}
+        return where | {"params": self.params}
 
 
 @dataclass(frozen=True)

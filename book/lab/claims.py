@@ -11,8 +11,11 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from fnmatch import fnmatchcase
@@ -27,6 +30,7 @@ from book.lab.intervals import FEW, chance, decided, estimate, holm, welch
 from book.lab.metrics import check, short
 from book.lab.published import ROOT
 from book.lab.queries import unlisted
+from book.lab.tables import markdown_table
 from book.lab.verdicts import budget_obstacle, word_of
 
 REPRODUCED, PARTLY, CONTRADICTED, NOT_TRIED = "reproduced", "partly", "contradicted", "not tried"
@@ -53,22 +57,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, in our words or as a short quotation, with its place: table, figure or section.
-
-    Args:
-        kind: one of `KINDS`: a value, an order of methods, something of all data sets, or the size of a difference.
-        not_tried: why nothing decides it; "" where `rows` do.
-        box: the claim in a few words, where it stands in the box on top of the chapter; "" where it does not.
-    """
+    """A claim of a paper, in our words or as a short quotation, with its place: table, figure or section."""
 
     id: str
     paper: str
     place: str
     text: str
-    kind: str
+    kind: str  # one of `KINDS`: a value, an order of methods, something of all data sets, or the size of a difference
     rows: tuple[Row, ...] = ()
-    not_tried: str = ""
-    box: str = ""
+    not_tried: str = ""  # why nothing decides it; "" where `rows` do
+    box: str = ""  # the claim in a few words, where it stands in the box on top of the chapter; "" where it does not
 
     @cached_property
     def evidence(self) -> list[Evidence]:
@@ -111,31 +109,25 @@ class Row:
     """Rows of one experiment that decide a claim.
 
     Args:
-        experiment: its name.
         setting, method, metric: which; patterns with ``*``. A metric that no table lists is named in full.
         minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
-        over: a method that divides, in pairs.
-        says: one of `SAYS`; "" for published cells.
-        than: the number beside which it stands.
-        tolerance: of "near": within it the whole interval must lie.
         every, some: every replicate must, or one of them, not their mean.
-        comparable: why a row that is called not comparable decides the claim all the same.
     """
 
-    experiment: str
+    experiment: str  # its name
     setting: str = "*"
     method: str = "*"
     metric: str = "*"
     minus: str = ""
     minus_setting: str = ""
     minus_metric: str = ""
-    over: str = ""
-    says: str = ""
-    than: float = 0.0
-    tolerance: float = 0.0
+    over: str = ""  # a method that divides, in pairs
+    says: str = ""  # one of `SAYS`; "" for published cells
+    than: float = 0.0  # the number beside which it stands
+    tolerance: float = 0.0  # of "near": within it the whole interval must lie
     every: bool = False
     some: bool = False
-    comparable: str = ""
+    comparable: str = ""  # why a row that is called not comparable decides the claim all the same
 
     def evidence(self) -> Iterator[Evidence]:
         """What the stored rows say."""
@@ -290,6 +282,57 @@ def judged(study: str) -> list[dict[str, Any]]:
         about = {key: getattr(one, key) for key in ("id", "paper", "place", "text", "kind")}
         rows.append(about | {"verdict": word, "reason": reason, "evidence": [said.text for said in one.evidence]})
     return rows
+
+
+MARKS = {REPRODUCED: "✓", PARTLY: "◐", CONTRADICTED: "✗", verdicts.UNDECIDED: "?", NOT_TRIED: "–"}
+COLUMNS = ("Claim of the paper", "Here")
+
+
+class ResultsBox:
+    """The box on top of a chapter: the claims that have a `box`, each with its verdict, and the counts of all.
+
+    Args:
+        study: whose ``claims.toml`` is read.
+    """
+
+    def __init__(self, study: str) -> None:
+        every = [(one, *one.judge()) for one in claims(study)]
+        boxed = [(one, word, _why(one, word, why)) for one, word, why in every if one.box]
+        self.lines = [(one.box.replace(" %", "\u00a0%"), f"{MARKS[word]}\u00a0{word}", why) for one, word, why in boxed]
+        counted = Counter(word for _, word, _ in every)
+        said = ", ".join(f"{counted[word]} {word}" for word in WORDS if counted[word])
+        self.caption = f"What the paper claims and what our runs say. Of all {len(every)} claims: {said}"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+        body = "".join(
+            f'<tr><th scope="row">{html.escape(claim)}</th><td><b>{word}</b><br>{html.escape(why)}</td></tr>'
+            for claim, word, why in self.lines
+        )
+        return (
+            f'<div class="bnn-table bnn-results" role="region" tabindex="0" aria-label="{self.caption}" '
+            f'style="overflow-x: auto"><table style="text-align: left"><caption style="text-align: left">{self.caption}'
+            f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+    def _repr_markdown_(self) -> str:
+        lines = [(claim, f"{word}: {why}") for claim, word, why in self.lines]
+        return f"{self.caption}\n\n{markdown_table(COLUMNS, lines)}"
+
+
+def _why(claim: Claim, word: str, reason: str) -> str:
+    """The reason in a few words: how many rows say so, or the first that keeps the claim from being tried."""
+    if word == NOT_TRIED:
+        return re.split("[;:] |, and ", reason.removeprefix("not comparable: ").removeprefix("not run: "))[0]
+    said = [one.holds for one in claim.evidence if not one.why]
+    good, bad = said.count(True), said.count(False)
+    parts = [f"holds in {good}"] if good else []
+    parts += [f"fails in {bad}"] if bad else []
+    parts += [f"undecided in {len(said) - good - bad}"] if len(said) > good + bad else []
+    return f"{', '.join(parts)} of {len(said)} {'comparison' if len(said) == 1 else 'comparisons'}"
+
+
+results_box = ResultsBox
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import dask
@@ -56,7 +56,7 @@ class Cluster:
                 ) from error
             if scheduler is None:
                 self._client.register_plugin(_Shield())
-            self._sees = scheduler is None or all(self._client.run(_is_folder, folder).values())
+            self._sees = scheduler is None or all(self._client.run(os.path.isdir, folder).values())
             self._completed = as_completed(loop=self._client.loop)
             self._opened = opened.pop_all()
 
@@ -116,12 +116,8 @@ def _local(jobs: int) -> Iterator[LocalCluster]:
                     os.kill(nanny.pid, signal.SIGKILL)
 
 
-def _is_folder(path: str) -> bool:
-    return Path(path).is_dir()
-
-
 def _at_worker(task: Task) -> dict[str, Any]:
-    return execute(task.on(spread(task.device, get_worker().name)))
+    return execute(replace(task, device=spread(task.device, get_worker().name)))
 
 
 def spread(device: str, worker: Any) -> str:

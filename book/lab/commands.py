@@ -21,7 +21,7 @@ def main(arguments: list[str], others: dict[str, str]) -> int:
     0: done; 1: a cell failed, or something could not be stored or fetched; 2: wrong usage; 130: interrupted.
     """
     options = _parser(others).parse_args(arguments)  # before PyTorch is imported: help and typing errors come at once
-    signal.signal(signal.SIGTERM, _interrupt)  # a polite kill stores what is finished, as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill stores what is finished, as Ctrl-C does
     try:
         return options.action(options)
     except lab.ExperimentError as error:
@@ -33,10 +33,6 @@ def main(arguments: list[str], others: dict[str, str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the pipe has gone: nothing to report and nobody to report it to
         return FAILED
-
-
-def _interrupt(_signal, _frame):
-    raise KeyboardInterrupt
 
 
 def _complain(error: Exception, code: int) -> int:
@@ -98,8 +94,9 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
 def _list(options: argparse.Namespace) -> int:
     from book.lab import listing
 
-    rows = listing.kept()
-    rows = _listed() if rows is None else rows
+    seen = listing.state()
+    rows = listing.read("list.json", seen)
+    rows = _listed(seen) if rows is None else rows
     damaged = any(counts == DAMAGED for row in rows for counts in row["cells"].values())
     if options.json:
         _print_json([{key: row[key] for key in ("name", "paper", "profiles", "done")} for row in rows])
@@ -124,12 +121,12 @@ def _in_lines(rows: list[dict]) -> Iterator[str]:
     yield _LEGEND
 
 
-def _listed() -> list[dict]:
+def _listed(seen: str) -> list[dict]:
     """What `list` says of every experiment; kept for the next time where all of it could be read."""
     from book.lab import catalog, listing, validity
     from book.lab.cells import PROFILES
 
-    seen, rows = listing.state(), []
+    rows = []
     for name, (_, experiment) in catalog.table().items():
         cells = {profile: _stored(name, profile) for profile in PROFILES if profile in experiment.profiles}
         about = {"name": name, "paper": experiment.paper, "summary": experiment.summary, "profiles": list(cells)}
@@ -139,7 +136,7 @@ def _listed() -> list[dict]:
         words |= {profile: validity.worst(validity.states(name, profile)) for profile in known}
         rows.append(about | {"done": done, "cells": cells, "words": words})
     if not any(DAMAGED in row["cells"].values() for row in rows):
-        listing.keep(rows, seen)
+        listing.keep("list.json", seen, rows)
     return rows
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from bnnlib.datasets.registry import entry
 from book.lab import catalog, verdicts
-from book.lab.best import stored_parts
 from book.lab.causes import Runs, Shown
 from book.lab.intervals import deviation, spread
 from book.lab.metrics import metrics
+from book.lab.plan import stored_parts
 from book.lab.published import PaperValue, for_setting, paper_values
 from book.lab.store import NotStoredError, load_arrays
 from book.lab.validity import cell_of, state_of_rows
@@ -76,8 +76,8 @@ def _rows(name: str, result: dict[str, Any], missing: str) -> list[Row]:
             label = known[beside].label if beside else ""
             found = beside_error(found, label, by_key.get((value.setting, value.method, beside)))
         rows.append(_row(_key(value), value, ours, found, missing, runs))
-    order, seen = list(known), set(by_key)
-    extra = [key for key in ours.values if key not in seen and key[2] in known]
+    order = list(known)
+    extra = [key for key in ours.values if key not in by_key and key[2] in known]
     places = list(dict.fromkeys(key[:2] for key in ours.values))
     for key in sorted(extra, key=lambda key: (places.index(key[:2]), order.index(key[2]))):
         found = Verdict(verdicts.NOT_RUN, missing) if missing else ours.unpublished(key)
@@ -85,7 +85,7 @@ def _rows(name: str, result: dict[str, Any], missing: str) -> list[Row]:
     for where in ours.failures:
         if not any((row["setting"], row["method"]) == where for row in rows):
             key = (*where, "error")
-            rows.append(_row(key, None, ours, _all_failed(ours.failed(key)), missing, runs))
+            rows.append(_row(key, None, ours, ours.unpublished(key), missing, runs))
     state = state_of_rows(experiment, result)
     for row in rows:
         row |= {"experiment": name, "unit": known[row["metric"]].unit, "paper": experiment.paper}
@@ -122,7 +122,7 @@ class Ours:
 
     def unpublished(self, key: Key) -> Verdict:
         """What a number is called that only we have: not published, or diverged as a published one would be."""
-        reason = survivors(len(self.values[key]), len(self.failed(key)))
+        reason = survivors(len(self.values.get(key, [])), len(self.failed(key)))
         return Verdict(verdicts.DIVERGED, reason) if reason else Verdict(verdicts.NOT_PUBLISHED)
 
     def facts(self, setting: str, method: str) -> tuple[tuple[float, str] | None, str]:
@@ -161,19 +161,12 @@ def _judge(value: PaperValue, ours: Ours, missing: str) -> Verdict:
     if missing:
         return Verdict(verdicts.NOT_RUN, missing)
     if not numbers:
-        return _all_failed(failed) if failed else Verdict(verdicts.NOT_RUN, _gap(value, ours))
+        return ours.unpublished(key) if failed else Verdict(verdicts.NOT_RUN, _gap(value, ours))
     budget, data = ours.facts(*key[:2])
-    obstacles = [
-        budget_obstacle(budget, value.budget),
-        value.not_comparable_in.get(ours.profile, ""),
-        value.other_data.get(data, ""),
-    ]
+    obstacles = [budget_obstacle(budget, value.budget), value.not_comparable_in.get(ours.profile, "")]
+    obstacles.append(value.other_data.get(data, ""))
     found = verdict(value, numbers, overlap=ours.experiment.overlap, failed=len(failed), obstacles=obstacles)
     return at_what_price(found, budget, value.budget, value.searched)
-
-
-def _all_failed(failed: list[str]) -> Verdict:
-    return Verdict(verdicts.DIVERGED, f"{len(failed)} of {len(failed)} replicates failed")
 
 
 def _gap(value: PaperValue, ours: Ours) -> str:
@@ -225,35 +218,16 @@ def _row(key: Key, value: PaperValue | None, ours: Ours, found: Verdict, missing
     shown = runs.shown(value, found) if value else Shown()
     notes += [shown.note] if shown.note else []
     budget, data = ours.facts(*key[:2]) if n else (None, "")
-    return {
-        "setting": key[0],
-        "method": key[1],
-        "metric": key[2],
-        "published": value.mean if value else None,
-        "published_sd": value.sd if value else None,
-        "published_se": (value.se or None) if value else None,
-        "published_df": value.df if value else None,
-        "printed": value.printed if value else "",
-        "mean": mean,
-        "se": se,
-        "sd": sd,
-        "n": n,
-        "values": numbers,
-        "replicates": ours.replicates.get(key, []),
-        "profile": ours.profile,
-        "difference": found.difference,
-        "error": found.error,
-        "quantile": found.quantile,
-        "margin": found.margin,
-        "budget": budget[0] if budget else None,
-        "published_budget": value.budget if value else None,
-        "budget_unit": budget[1] if budget else "",
-        "data": data,
-        "verdict": str(found),
-        "note": "; ".join(notes),
-        "cause": shown.cause,
-        "tried": shown.tried,
-        "kind": value.kind if value else "",
-        "universal": bool(value and value.limits),
-        "cell": value.where if value else "",
-    }
+    row = dict(zip(("setting", "method", "metric"), key, strict=True))
+    for name, field in _THEIRS.items():
+        row[name] = getattr(value, field) if value else "" if field in ("printed", "kind", "where") else None
+    row |= {"mean": mean, "se": se, "sd": sd, "n": n, "values": numbers, "replicates": ours.replicates.get(key, [])}
+    row |= {one: getattr(found, one) for one in ("difference", "error", "quantile", "margin")}
+    row |= dict(zip(("budget", "budget_unit"), budget or (None, ""), strict=True)) | {"profile": ours.profile}
+    row |= {"published_se": row["published_se"] or None, "universal": bool(value and value.limits), "data": data}
+    return row | {"verdict": str(found), "note": "; ".join(notes), "cause": shown.cause, "tried": shown.tried}
+
+
+# a row's name for a field of a published number
+_THEIRS = {"published": "mean", "published_sd": "sd", "published_se": "se", "published_df": "df"}
+_THEIRS |= {"published_budget": "budget", "printed": "printed", "kind": "kind", "cell": "where"}

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from book.lab.cells import ExperimentError
-from book.lab.worker import Task, execute, failed_need, failure
+from book.lab.worker import Task, execute, failure
 
 Outcome = tuple[Task, dict[str, Any]]
 
@@ -69,4 +69,6 @@ def outcomes(tasks: Sequence[Task], jobs: int = 1, scheduler: str | None = None)
                 yield task, entry
                 if entry["failed"]:
                     lost = [one for one in waiting.values() if task.name in {need.name for need in one.needs}]
-                    settled += [(waiting.pop(one.name), failure(one, failed_need(task, entry))) for one in lost]
+                    note = next((row["note"] for row in entry["rows"] if row.get("note")), "unknown")
+                    why = f"{task.cell.label} of {task.experiment}, which this cell needs, failed: {note}"
+                    settled += [(waiting.pop(one.name), failure(one, why)) for one in lost]

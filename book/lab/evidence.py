@@ -6,15 +6,15 @@ cannot break it.
 
 import shlex
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from book.lab import catalog, plan, validity
-from book.lab.best import stored_parts
 from book.lab.cells import Cell
 from book.lab.comparison import compare
 from book.lab.metrics import metrics
-from book.lab.store import NotStoredError, load_result, to_json
+from book.lab.plan import stored_parts
+from book.lab.store import NotStoredError, by_cell, load_result, to_json
 from book.lab.tables import said
 from book.lab.verdicts import counts, distinct
 
@@ -52,13 +52,8 @@ def evidence(name: str) -> dict[str, Any]:
     runs = [run for part in parts for run in part.runs]
     dirty = ", dirty" if any(run["dirty"] for run in runs) else ""
     state = validity.worst([one for part in parts for one in part.known]) + dirty if runs else ""
-    return about | {
-        "profile": parts[0].profile,
-        "state": state,
-        "provenance": parts[0].provenance,
-        "runs": runs,
-        "rows": rows,
-    }
+    about |= {"profile": parts[0].profile, "state": state, "provenance": parts[0].provenance}
+    return about | {"runs": runs, "rows": rows}
 
 
 class _Part:
@@ -66,28 +61,20 @@ class _Part:
 
     def __init__(self, name: str, result: dict[str, Any]) -> None:
         experiment = catalog.get(name)
-        self.name, self.profile, self.provenance = name, result["profile"], result["provenance"]
+        self.profile, self.provenance = result["profile"], result["provenance"]
         self.known = validity.states_of(experiment, result)
         self.cells = [validity.cell_of(one["cell"]) for one in result["cells"]]
         self.where = _runs_of(result)
-        self.again = cache(partial(self._again, plan.cells_of(experiment, self.profile) if self.cells else []))
+        planned = plan.cells_of(experiment, self.profile) if self.cells else []
+        self.again = cache(lambda *places: command(name, self.profile, [self.cells[k] for k in places], planned))
         self.runs = [
             _run(cell, one, self.known) | {"profile": self.profile, "command": self.again(k)}
             for k, (cell, one) in enumerate(zip(self.cells, result["cells"], strict=True))
         ]
 
-    def _again(self, planned: list[Cell], *places: int) -> str:
-        return command(self.name, self.profile, [self.cells[k] for k in places], planned)
-
 
 def command(name: str, profile: str, cells: list[Cell], planned: list[Cell]) -> str:
-    """The line that computes the cells again; "" for none, and where one is in today's grid no more.
-
-    Args:
-        name, profile: of the experiment.
-        cells: of one or several runs.
-        planned: all cells of the profile, of which the text after ``--only`` must not choose another one.
-    """
+    """The line that computes the cells again, and no other that is planned; "" where one is in today's grid no more."""
     labels, every = [one.label for one in cells], [one.label for one in planned]
     if not cells or not set(labels) <= set(every):
         return ""
@@ -122,13 +109,10 @@ def _run(cell: Cell, about: dict[str, Any], known: list[validity.State]) -> Run:
 def _runs_of(result: dict[str, Any]) -> dict[tuple[str, str, str], set[int]]:
     """The places of the cells behind each setting, method and metric, or all of its metrics."""
     found: dict[tuple[str, str, str], set[int]] = {}
-    start = 0
-    for place, about in enumerate(result["cells"]):
-        for row in result["rows"][start : start + about["rows"]]:
-            own = (row["setting"], row["method"])
+    for place, (_, rows) in enumerate(by_cell(result)):
+        for row in rows:
             for metric in (row["metric"], DERIVED):
-                found.setdefault((*own, metric), set()).add(place)
-        start += about["rows"]
+                found.setdefault((row["setting"], row["method"], metric), set()).add(place)
     return found
 
 

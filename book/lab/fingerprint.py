@@ -10,17 +10,13 @@ draws (the package ``book``) does not count either.
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
 import importlib.util
-import json
-import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from bnnlib._files import StoreError, write_atomic
-from book.lab.store import home
+from book.lab.listing import TREE, keep, read, touched
 
 _REFLECTION = {"globals", "vars", "locals", "importlib", "__import__", "eval", "exec"}
 
@@ -40,13 +36,20 @@ def code_fingerprint(function: Callable) -> str:
             f"the code of {name!r} in module {module!r} cannot be found; give a function defined at the top level "
             "of a module file, not a lambda, a partial or a nested function"
         )
-    known = _Known() if module.split(".")[0] in ("bnnlib", "chapters") else None
-    if known and (found := known.get(f"{module}:{name}")):
-        return found
-    digest = walk(module, name).digest()
-    if known:
-        known.keep(f"{module}:{name}", digest)
-    return digest
+    if module.split(".")[0] not in ("bnnlib", "chapters"):
+        return walk(module, name).digest()
+    # of this tree's functions: to read all that one reaches takes a second, to look at times does not
+    tree = touched([TREE / "bnnlib", TREE / "chapters", Path(__file__).parent])
+    where = f"{module}:{name}"
+    if (tree, where) not in _MADE:  # which also serves where nothing is kept in this home yet
+        kept = read("code.json", tree) or {}
+        _MADE[tree, where] = kept.get(where) or walk(module, name).digest()
+        if where not in kept:
+            keep("code.json", tree, kept | {where: _MADE[tree, where]})
+    return _MADE[tree, where]
+
+
+_MADE: dict[tuple[str, str], str] = {}
 
 
 def walk(module: str, name: str | None) -> _Walk:
@@ -54,38 +57,6 @@ def walk(module: str, name: str | None) -> _Walk:
     found = _Walk(packages={"bnnlib", "chapters", module.split(".")[0]})
     found.reach(module, name)
     return found
-
-
-class _Known:
-    """Hashes of this tree's functions: to read all that one reaches takes a second, to look at times does not."""
-
-    def __init__(self) -> None:
-        root = Path(__file__).resolve().parents[2]
-        walks = (one for folder in ("bnnlib", "chapters") for one in os.walk(root / folder))  # faster than `Path.rglob`
-        files = sorted(f"{folder}/{name}" for folder, _, names in walks for name in names if name.endswith(".py"))
-        states = ((path, os.stat(path)) for path in files)
-        times = hashlib.sha256("\n".join(f"{path} {at.st_mtime_ns} {at.st_size}" for path, at in states).encode())
-        times.update(Path(__file__).read_bytes())
-        self.tree, self.path = times.hexdigest(), home() / "cache" / "code.json"
-
-    def _read(self) -> dict[str, str]:
-        try:
-            kept = json.loads(self.path.read_text())
-            return kept["hashes"] if kept["tree"] == self.tree else {}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
-
-    def get(self, name: str) -> str | None:
-        return _MADE.get((self.tree, name)) or self._read().get(name)
-
-    def keep(self, name: str, digest: str) -> None:
-        _MADE[self.tree, name] = digest  # also where nothing is kept in this home yet
-        with contextlib.suppress(StoreError):  # it only saves time
-            kept = {"tree": self.tree, "hashes": self._read() | {name: digest}}
-            write_atomic(self.path, json.dumps(kept).encode())
-
-
-_MADE: dict[tuple[str, str], str] = {}
 
 
 class _Strip(ast.NodeTransformer):
@@ -162,9 +133,7 @@ class _Source:
             if first is None:
                 continue
             targets = self.imports.get(first.id, set())
-            if first.id in self.definitions or any(
-                target.split(".")[0] in {"bnnlib", "chapters"} for target, _ in targets
-            ):
+            if first.id in self.definitions or any(one.split(".")[0] in {"bnnlib", "chapters"} for one, _ in targets):
                 return True
         return False
 

@@ -21,7 +21,7 @@ cell splits and scales them, and of schedules, the certificates are all there is
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -79,22 +79,14 @@ def unlike(kept: Kept, experiment: Experiment, cell: Cell, profile: str) -> Unli
 def _parts(experiment: Experiment, cell: Cell, profile: str) -> dict[str, Callable[[], Numbers]]:
     parts: dict[str, Callable[[], Numbers]] = {}
     if experiment.reads is not None and at_hand(experiment, cell, profile):
-        parts["reads"] = partial(_read, experiment, cell)
+        parts["reads"] = lambda: {
+            f"{number}.{part}": values
+            for number, call in enumerate(experiment.reads(cell))
+            for part, values in read(call, str(data_root())).items()
+        }
     if experiment.schedules is not None and experiment.schedules(cell):
-        parts["schedules"] = partial(_ends_of, experiment, cell)
+        parts["schedules"] = lambda: {name: _ends(*one) for name, one in sorted(experiment.schedules(cell).items())}
     return parts
-
-
-def _read(experiment: Experiment, cell: Cell) -> Numbers:
-    return {
-        f"{number}.{part}": values
-        for number, call in enumerate(experiment.reads(cell))
-        for part, values in _known(_Call(call), str(data_root())).items()
-    }
-
-
-def _ends_of(experiment: Experiment, cell: Cell) -> Numbers:
-    return {name: _ends(*one) for name, one in sorted(experiment.schedules(cell).items())}
 
 
 def at_hand(experiment: Experiment, cell: Cell, profile: str) -> bool:
@@ -106,38 +98,30 @@ def difference(today: Numbers, before: Numbers, floor: float = 0.0) -> str:
     """Where two cells' numbers differ by more than rounding, in words; "" where they do not."""
     if today.keys() != before.keys():
         return f"there are {', '.join(sorted(today))}, there were {', '.join(sorted(before))}"
+
+    def near(one: float, other: float) -> bool:
+        return one == other or abs(one - other) <= max(floor, TOLERANCE * max(abs(one), abs(other)))
+
     for name, now in today.items():
         then = before[name]
-        if len(now) != len(then) or not all(_near(*pair, floor) for pair in zip(now, then, strict=True)):
+        if len(now) != len(then) or not all(map(near, now, then)):
             return f"{name} is {_shown(now)}, was {_shown(then)}"
     return ""
-
-
-def _near(one: float, other: float, floor: float) -> bool:
-    return one == other or abs(one - other) <= max(floor, TOLERANCE * max(abs(one), abs(other)))
 
 
 def _shown(values: list[float]) -> str:
     return "(" + ", ".join(f"{value:.6g}" for value in values[:6]) + (", ...)" if len(values) > 6 else ")")
 
 
-class _Call:
-    """A call that is known by its function and the words of its arguments, so that equal ones are made once."""
-
-    def __init__(self, call: partial) -> None:
-        self.call = call
-        self.name = f"{call.func.__module__}.{call.func.__qualname__}{call.args!r}{sorted(call.keywords.items())!r}"
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Call) and (self.name, self.call.func) == (other.name, other.call.func)
+READ: dict[tuple, Numbers] = {}
 
 
-@cache
-def _known(call: _Call, _root: str) -> Numbers:
-    return {name: summary(array) for name, array in arrays_of(call.call())}
+def read(call: partial, root: str = "") -> Numbers:
+    """The arrays that a call gives with the data of a folder; equal calls are made once."""
+    name = (call.func, repr(call.args), repr(sorted(call.keywords.items())), root)
+    if name not in READ:
+        READ[name] = {name: summary(array) for name, array in arrays_of(call())}
+    return READ[name]
 
 
 def arrays_of(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
@@ -165,14 +149,11 @@ def summary(array: Tensor) -> list[float]:
     rows = rows if rows.is_floating_point() else rows.float()
     scale = float(rows.square().mean(dtype=torch.float64).sqrt())
     first, means = rows[:BATCH].double(), rows.mean(dim=1, dtype=torch.float64)
-    sums = (
-        (_weights(len(first))[:, None] * _weights(first.shape[1]) * first).sum(),
-        (_weights(len(means)) * means).sum(),
-    )
+    both = _weights(len(first))[:, None] * _weights(first.shape[1])
+    sums = (both * first).sum(), (_weights(len(means)) * means).sum()
     # each a number around 1, which one other row of a thousand moves by a thirtieth
-    parts = (
-        float(one) / count**0.5 / (scale or 1.0) for one, count in zip(sums, (first.numel(), len(means)), strict=True)
-    )
+    sizes = (first.numel(), len(means))
+    parts = (float(one) / count**0.5 / (scale or 1.0) for one, count in zip(sums, sizes, strict=True))
     return [*map(float, array.shape), *map(_rounded, (scale, *parts))]
 
 

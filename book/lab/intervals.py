@@ -26,23 +26,14 @@ def chance(away: float, error: float, df: float) -> float:
 
 
 def holm(chances: Sequence[float], of: int) -> int:
-    """How many of so many tests hold together: by Holm none is decided by chance in more than ``1 - LEVEL`` of cases.
-
-    Args:
-        chances: by `chance`, of the tests that are decided alone.
-        of: the number of all tests that were made; at least as many.
-    """
+    """How many of all tests hold together, by the `chances` of those decided alone; by Holm's correction."""
     limits = ((1.0 - LEVEL) / (of - k) for k in range(len(chances)))
     below = [one <= limit for one, limit in zip(sorted(chances), limits, strict=True)]
     return [*below, False].index(False)
 
 
 def welch(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """The combined standard error of independent ones, and its degrees of freedom by Welch and Satterthwaite.
-
-    Args:
-        parts: standard errors with the degrees of freedom that each is known with; inf where it is known exactly.
-    """
+    """The combined standard error of independent ones, and its degrees of freedom by Welch; inf where exact."""
     some = [(error**2, df) for error, df in parts if error > 0.0]
     total = sum(square for square, _ in some)
     spread = sum(square**2 / df for square, df in some)
@@ -83,12 +74,7 @@ def side(mean: float, error: float, n: int) -> int:
 
 
 def shows(gap: tuple[float, float, int], sign: int) -> bool:
-    """Whether a difference is decided on that side of zero, or for 0 is not decided; True where nothing is stored.
-
-    Args:
-        gap: its mean, standard error and number of pairs.
-        sign: 1, -1 or 0.
-    """
+    """Whether a difference (mean, error, pairs) has that sign, 0 for undecided; True where nothing is stored."""
     return not gap[2] or side(*gap) == sign
 
 

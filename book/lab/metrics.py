@@ -14,27 +14,19 @@ METRICS = Path(__file__).with_name("metrics.toml")
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is shown and judged.
-
-    Args:
-        direction: which is better: lower, higher, nominal (closer to `nominal`) or none.
-        interesting: the smallest difference that would matter, in its unit; None where it is a share.
-        interesting_share: the same as a share of the published number.
-        sampling: law of the sampling error of one test set, "" where there is none.
-        with_error: metrics beside which a size is judged.
-    """
+    """How a metric is shown and judged."""
 
     name: str
     label: str
     unit: str
-    direction: str
+    direction: str  # which is better: lower, higher, nominal (closer to `nominal`) or none
     digits: int
     nominal: float | None = None
     kind: str = ""
-    interesting: float | None = None
-    interesting_share: float | None = None
-    sampling: str = ""
-    with_error: tuple[str, ...] = ()
+    interesting: float | None = None  # the smallest difference that would matter, in its unit; None where it is a share
+    interesting_share: float | None = None  # the same as a share of the published number
+    sampling: str = ""  # law of the sampling error of one test set, "" where there is none
+    with_error: tuple[str, ...] = ()  # metrics beside which a size is judged
 
 
 def metrics() -> dict[str, Metric]:

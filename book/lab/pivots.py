@@ -29,11 +29,17 @@ class Pivot:
             for place, name in enumerate(("Setting", "Method"))
             if name == "Method" or len({line[place] for line in self.lines}) > 1
         ]
+        known = metrics()
+        labels = [known[one].label + (f" ({known[one].unit})" if known[one].unit else "") for one in self.measures]
+        self.columns = [name for name, _ in self._heads] + labels
 
     def _repr_html_(self) -> str:
-        columns = [name for name, _ in self._heads] + [_label(one) for one in self.measures]
-        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in columns)
-        body = "".join(f"<tr>{self._head_cells(line)}{self._value_cells(line)}</tr>" for line in self.lines)
+        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in self.columns)
+        body = ""
+        for line in self.lines:
+            cells = [f'<th scope="row">{html.escape(line[place])}</th>' for _, place in self._heads]
+            cells += [f"<td>{_marked(self._found.get((*line, one)))}</td>" for one in self.measures]
+            body += f"<tr>{''.join(cells)}</tr>"
         label = html.escape(self.caption, quote=True)
         said = {word_of(row["verdict"]) for row in self.rows if _judged(row)}
         signs = ", ".join(f'<span aria-hidden="true">{symbol(word)}</span> {word}' for word in WORDS if word in said)
@@ -46,32 +52,20 @@ class Pivot:
         )
 
     def _repr_markdown_(self) -> str:
-        return self.markdown()
-
-    def markdown(self) -> str:
-        """The table as Markdown, also readable as plain text in a terminal."""
-        columns = [name for name, _ in self._heads] + [_label(one) for one in self.measures]
         lines = []
         for line in self.lines:
             rows = [self._found.get((*line, one)) for one in self.measures]
             cells = [line[place] for _, place in self._heads] + [_plain(row) for row in rows]
             lines.append([markdown_cell(text) for text in cells])
-        return f"{self.caption}{self._few()}\n\n{markdown_table(columns, lines)}\n"
+        return f"{self.caption}{self._few()}\n\n{markdown_table(self.columns, lines)}\n"
 
     def _few(self) -> str:
         """Which means are of one run or two, as far as the caption does not say it."""
-        runs = {line: max(row["n"] for row in self.rows if _line(row) == line) for line in self.lines}
+        runs = {line: max(row["n"] for key, row in self._found.items() if key[:2] == line) for line in self.lines}
         names = {line: " on ".join(line[place] for _, place in reversed(self._heads)) for line in runs}
         two = [names[line] for line in self.lines if runs[line] == 2]
         one = any(row["n"] == 1 and _run(row) for row in self.rows) and "one run" not in self.caption
         return ("; where ours has no ±, one run" if one else "") + (f"; two runs: {', '.join(two)}" if two else "")
-
-    def _head_cells(self, line: tuple[str, str]) -> str:
-        names = [html.escape(line[place]) for _, place in self._heads]
-        return "".join(f'<th scope="row">{name}</th>' for name in names)
-
-    def _value_cells(self, line: tuple[str, str]) -> str:
-        return "".join(f"<td>{_marked(self._found.get((*line, one)))}</td>" for one in self.measures)
 
 
 def pivot(
@@ -120,15 +114,6 @@ def _chosen(field: str, wanted: Sequence[str], rows: list[Row]) -> list[Row]:
         if one not in present:
             raise catalog.unknown(field, one, present)
     return [row for row in rows if row[field] in wanted]
-
-
-def _label(metric: str) -> str:
-    known = metrics()[metric]
-    return known.label + (f" ({known.unit})" if known.unit else "")
-
-
-def _line(row: Row) -> tuple[str, str]:
-    return row["setting"], row["method"]
 
 
 def _run(row: Row) -> bool:

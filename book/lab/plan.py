@@ -4,15 +4,16 @@ import contextlib
 import functools
 import hashlib
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bnnlib._files import StoreError
 from book.lab import catalog, keys, store
-from book.lab.cache import drop_entry, read_entry
 from book.lab.cells import PROFILES, Cell, Experiment, ExperimentError
 from book.lab.fingerprint import code_fingerprint
+from book.lab.store import drop_entry, read_entry
 from book.lab.worker import Task, whole
 
 Entry = dict[str, Any]
@@ -169,15 +170,37 @@ def _folder(name: str) -> Path:
 def stored_entries(name: str, profile: str) -> dict[str, Entry]:
     """The cells of the stored result by identity, in the form of cache entries; {} without a result."""
     path = store.result_path(name, profile)
-    if not path.exists():
-        return {}
-    result = store.read_result(path)
-    found, start = {}, 0
-    for about in result["cells"]:
-        rows = result["rows"][start : start + about["rows"]]
-        start += about["rows"]
-        found[about["id"]] = about | {"rows": rows}
-    return found
+    stored = store.by_cell(store.read_result(path)) if path.exists() else ()
+    return {about["id"]: about | {"rows": rows} for about, rows in stored}
+
+
+def stored_parts(name: str, profile: str | None = None) -> list[dict[str, Any]]:
+    """Stored results, no two of which have rows of one setting and method.
+
+    Without a profile these are `load_result`'s and, of the paper's profile where that is not complete, the settings and
+    methods all of whose replicates are finished, in the other's place.
+    """
+    result, path = store.load_result(name, profile), store.result_path(name, "paper")
+    if profile is not None or result["profile"] == "paper" or not path.exists():
+        return [result]
+    better = store.read_result(path)
+    pairs = _finished(name, better)
+    return [
+        part | {"rows": [row for row in part["rows"] if ((row["setting"], row["method"]) in pairs) is inside]}
+        for part, inside in ((result, False), (better, True))
+    ]
+
+
+def _finished(name: str, result: dict[str, Any]) -> set[tuple[str, str]]:
+    """Setting and method of the rows whose cells are finished for all replicates; a cell can have rows of others."""
+    planned, done, places = Counter[tuple](), Counter[tuple](), {}
+    for cell in cells_of(catalog.get(name), result["profile"]):
+        planned[cell.setting, cell.method] += len(cell.replicates)
+    for about, rows in store.by_cell(result):
+        own = about["cell"]["setting"], about["cell"]["method"]
+        done[own] += len(about["cell"]["replicates"])
+        places.setdefault(own, set()).update((row["setting"], row["method"]) for row in rows)
+    return set().union(*(found for own, found in places.items() if done[own] >= planned[own]))
 
 
 def stale(entry: Entry | None, needs: Sequence[Entry | None]) -> bool:

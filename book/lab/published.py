@@ -32,13 +32,13 @@ class Cause:
     """A suspect, and the run of ours that takes it away; see `book.lab.causes`.
 
     Args:
-        allowed: what in the paper's text or code allows this change; "" where nothing does: it then explains nothing.
         setting, method, metric: of its rows; "" for those of the published number, whose setting also stands for
             "{setting}" in a longer name.
     """
 
     text: str
     run: str
+    # what in the paper's text or code allows this change; "" where nothing does: it then explains nothing
     allowed: str = ""
     setting: str = ""
     method: str = ""
@@ -50,62 +50,45 @@ class PaperValue:
     """One published number.
 
     Args:
-        mean: as published.
-        sd: standard deviation over the paper's replicates, None when none is given.
         spreads: standard errors of the mean, each with the degrees of freedom that it is known with (inf where the
             paper does not say): over the paper's replicates, and of a test set that ours are not measured on.
-        rounding: half a unit of the last printed digit.
-        reading: error of reading it off a curve, 0 for a printed number.
-        tolerance: what it may differ by without a meaning, as declared.
-        interesting: the smallest difference that would matter, at least one unit of the last printed digit.
-        replicates: number of the paper's replicates behind the mean.
-        one_draw: it comes from one data set or one network and has no printed spread, so that ours stands in for it.
-        not_run: why no profile of ours has this cell; "" where one could.
-        causes: why ours may be worse or differ, each with the run that tells.
-        kind: one of `KINDS`.
-        limits: of a claim about every data set, between which each of ours must lie; None of a mean.
-        searched: what ours was chosen by that the paper did not search; "" where nothing is said.
-        budget: epochs or iterations behind it, None where they are not known.
-        by_design: why the method or its user fixes this number; "" where nothing does.
-        not_comparable: why nothing follows from a difference; "" where there is no such reason.
-        not_comparable_in: the same for single profiles of ours.
-        other_data: the same for single copies of the data set, by their title.
-        printed: mean and spread with the digits of the paper, "16.0 ± 8.14".
-        setting: the setting, or "*" for every setting of the experiment.
     """
 
     paper: str
     table: str
     cell: str
     experiment: str
-    setting: str
+    setting: str  # the setting, or "*" for every setting of the experiment
     method: str
     metric: str
     unit: str
     direction: str
     nominal: float | None
-    mean: float
-    sd: float | None
+    mean: float  # as published
+    sd: float | None  # standard deviation over the paper's replicates, None when none is given
     spreads: tuple[tuple[float, float], ...]
-    rounding: float
-    reading: float
-    tolerance: float
-    interesting: float
-    replicates: int
-    printed: str
+    rounding: float  # half a unit of the last printed digit
+    reading: float  # error of reading it off a curve, 0 for a printed number
+    tolerance: float  # what it may differ by without a meaning, as declared
+    interesting: float  # the smallest difference that would matter, at least one unit of the last printed digit
+    replicates: int  # number of the paper's replicates behind the mean
+    printed: str  # mean and spread with the digits of the paper, "16.0 ± 8.14"
     with_error: tuple[str, ...] = ()
-    budget: float | None = None
-    by_design: str = ""
-    not_comparable: str = ""
-    not_comparable_in: dict[str, str] = field(default_factory=dict)
+    budget: float | None = None  # epochs or iterations behind it, None where they are not known
+    by_design: str = ""  # why the method or its user fixes this number; "" where nothing does
+    not_comparable: str = ""  # why nothing follows from a difference; "" where there is no such reason
+    not_comparable_in: dict[str, str] = field(default_factory=dict)  # the same for single profiles of ours
+    # the same for single copies of the data set, by their title
     other_data: dict[str, str] = field(default_factory=dict)
     note: str = ""
+    # it comes from one data set or one network and has no printed spread, so that ours stands in for it
     one_draw: bool = False
-    causes: tuple[Cause, ...] = ()
-    not_run: str = ""
-    kind: str = "own"
+    causes: tuple[Cause, ...] = ()  # why ours may be worse or differ, each with the run that tells
+    not_run: str = ""  # why no profile of ours has this cell; "" where one could
+    kind: str = "own"  # one of `KINDS`
+    # of a claim about every data set, between which each of ours must lie; None of a mean
     limits: tuple[float, float] | None = None
-    searched: str = ""
+    searched: str = ""  # what ours was chosen by that the paper did not search; "" where nothing is said
 
     @property
     def se(self) -> float:
@@ -165,12 +148,9 @@ def _last_and_best(value: PaperValue, given: dict[str, Any], known: dict[str, Me
 
 def for_setting(value: PaperValue, setting: str, note: str = "", not_comparable: str = "") -> PaperValue:
     """The same published number laid beside another setting."""
-    return replace(
-        value,
-        setting=setting,
-        note="; ".join(filter(None, (value.note, note))),
-        not_comparable="; ".join(filter(None, (value.not_comparable, not_comparable))),
-    )
+    notes = "; ".join(filter(None, (value.note, note)))
+    reasons = "; ".join(filter(None, (value.not_comparable, not_comparable)))
+    return replace(value, setting=setting, note=notes, not_comparable=reasons)
 
 
 def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dict[str, Metric]) -> PaperValue:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from book.lab import catalog
-from book.lab.best import stored_parts
 from book.lab.comparison import Ours, compare
 from book.lab.intervals import estimate
 from book.lab.known import Mean, Values, knowing
 from book.lab.metrics import metrics
+from book.lab.plan import stored_parts
 from book.lab.store import NotStoredError, load_arrays, load_result
 
 Rows = Sequence[Mapping]
@@ -121,7 +121,7 @@ def stored_values(name: str, setting: str, method: str, metric: str, profile: st
 
 
 def _cell(name: str, setting: str, method: str, metric: str, profile: str | None) -> tuple[str, ...]:
-    """As `book.lab.origin.Origin` takes it."""
+    """As `book.lab.wording.Origin` takes it."""
     return (name, setting, method, metric, *(("", profile) if profile else ()))
 
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from book.lab import provenance, store
 from book.lab.plan import Entry, Plan, stored_entries
-from book.lab.worker import Task
 
 _KEPT = ("id", "cell", "version", "code", "data", "failed", "seconds", "device", "commit", "commit_from", "dirty")
 _KEPT += ("noise", "product", "starts")
@@ -34,9 +33,7 @@ class Result:
         if not result["cells"]:
             return result
         old = self.old
-        if old is not None and all(
-            store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")
-        ):
+        if old and all(store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")):
             return old  # nothing new: the provenance of the run that made the rows stays
         store.save_result(result, self._arrays(result))
         self.old = result
@@ -50,12 +47,8 @@ class Result:
         stored = stored_entries(self.plan.experiment.name, self.plan.profile)
         now = {task.about["id"]: self.plan.entries[task.key] for task in self.plan.tasks}
         taken = {place for entry in self.plan.entries.values() if entry for place in _places(entry)}
-        return [
-            entry
-            for name, entry in stored.items()
-            if name not in now or now[name] is None
-            if not taken & _places(entry)
-        ]
+        left = [one for name, one in stored.items() if now.get(name) is None]
+        return [one for one in left if not taken & _places(one)]
 
     def merge(self) -> dict[str, Any]:
         """The result as it would be written now."""
@@ -63,12 +56,16 @@ class Result:
         known = [entry for task in plan.tasks if (entry := plan.entries[task.key])]
         if done + failed < len(plan.tasks):
             known += self.outdated()
+        cells = [task.cell for task in plan.tasks]
+        seeds = {"replicates": sorted({replicate for cell in cells for replicate in cell.replicates})}
+        if own := sorted({cell.params["seed"] for cell in cells if "seed" in cell.params}):
+            seeds["seed"] = own
         wall = self.before + (time.perf_counter() - self.started) / 60
         about = {
             **provenance.commit(),
             "cell_commits": sorted({entry["commit"] for entry in known if entry.get("commit")}),
             "command": self.command,
-            "seeds": _seeds(plan.tasks),
+            "seeds": seeds,
             "versions": provenance.versions(),
             "machine": provenance.machine(),
             "device": " + ".join(sorted({entry["device"] for entry in known if "device" in entry})),
@@ -81,7 +78,7 @@ class Result:
             "experiment": plan.experiment.name,
             "profile": plan.profile,
             "provenance": about,
-            "cells": [record(entry) for entry in known],
+            "cells": [{k: one[k] for k in _KEPT if k in one} | {"rows": len(one["rows"])} for one in known],
             "probes": self.old["probes"] if self.old else [],
             "certificates": self.old["certificates"] if self.old else [],
             "rows": [row for entry in known for row in entry["rows"]],
@@ -104,17 +101,6 @@ class Result:
         return arrays
 
 
-def record(entry: Entry) -> dict[str, Any]:
-    """What a result keeps of a cell beside its rows."""
-    return {name: entry[name] for name in _KEPT if name in entry} | {"rows": len(entry["rows"])}
-
-
 def _places(entry: Entry) -> set[tuple[str, str, int]]:
     cell = entry["cell"]
     return {(cell["setting"], cell["method"], replicate) for replicate in cell["replicates"]}
-
-
-def _seeds(tasks: list[Task]) -> dict[str, list[int]]:
-    replicates = sorted({replicate for task in tasks for replicate in task.cell.replicates})
-    seeds = sorted({task.cell.params["seed"] for task in tasks if "seed" in task.cell.params})
-    return {"replicates": replicates, **({"seed": seeds} if seeds else {})}

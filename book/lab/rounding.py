@@ -40,11 +40,8 @@ def farthest(rows: Iterable[Row], before: Iterable[Row], share: float) -> tuple[
     counts = {place for place in now if is_count(place[3])}
     apart = {place: _apart(now[place], old[place]) for place in now}
     steady = any(place not in counts and now[place] != 0.0 and math.isfinite(now[place]) for place in now)
-    bad = [
-        place
-        for place, far in apart.items()
-        if far > share and not (steady and place in counts and abs(now[place] - old[place]) <= JUMP)
-    ]
+    jumps = {place for place in counts if steady and abs(now[place] - old[place]) <= JUMP}
+    bad = [place for place, far in apart.items() if far > share and place not in jumps]
     # a number that is wrong is named before a count that only jumps
     place = max(bad or apart, key=apart.__getitem__, default=None)
     if place is None or not apart[place]:

@@ -11,10 +11,10 @@ import torch
 from bnnlib import datasets
 from bnnlib._files import write_atomic
 from book.lab import catalog, engine, provenance
-from book.lab.cache import read_entry, write_entry
 from book.lab.cells import ExperimentError
 from book.lab.plan import Plan, minutes
 from book.lab.result import Result
+from book.lab.store import read_entry, write_entry
 from book.lab.worker import Task
 
 
@@ -96,9 +96,8 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
         warn_of_bfloat16(todo)
     try:
         with contextlib.closing(engine.outcomes(todo, jobs, scheduler)) as finished:
-            for task, entry in _progress(
-                finished, [(task, _minutes(plans[owners.get(task.name, 0)], task)) for task in todo]
-            ):
+            guesses = [(task, _minutes(plans[owners.get(task.name, 0)], task)) for task in todo]
+            for task, entry in _progress(finished, guesses):
                 _keep(task, entry)
                 if heard is not None:
                     heard(task, entry)
@@ -128,17 +127,11 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
             done, failed = results[number].count()
             left = len(plan.tasks) - done - failed
             say(f"stored {results[number].path.name}: {done} cells done, {failed} failed, {left} not run")
-            stored[number] = _probed(plan, stored[number])
+            if plan.profile != "smoke":
+                from book.lab import verify
+
+                stored[number] = verify.keep_probes(plan.experiment.name, plan.profile, say)
     return stored
-
-
-def _probed(plan: Plan, result: dict[str, Any]) -> dict[str, Any]:
-    """The result with the probes of the code that has just computed cells of it."""
-    if plan.profile == "smoke":
-        return result
-    from book.lab import verify
-
-    return verify.keep_probes(plan.experiment.name, plan.profile, say)
 
 
 def _keep(task: Task, entry: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Reading and writing results so that no interruption, crash or full disk can damage one."""
+"""Reading and writing results, and the cache of cells, so that no interruption, crash or full disk damages one."""
 
 import functools
 import hashlib
@@ -8,6 +8,9 @@ import math
 import os
 import re
 import zipfile
+from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +122,6 @@ def save_result(result: dict[str, Any], arrays: dict[str, np.ndarray] | None = N
     Raises:
         StoreError: the disk is full or not writable (the earlier result is untouched), or the arrays are too large.
     """
-    missing = {"experiment", "profile", "provenance", "rows"} - set(result)
-    if missing:
-        raise ValueError(f"a result needs experiment, profile, provenance and rows; missing: {sorted(missing)}")
     result = {part: [] for part in _LISTS} | result
     path = result_path(result["experiment"], result["profile"])
     packed = pack_arrays(arrays) if arrays else b""
@@ -164,16 +164,16 @@ def read_result(path: Path) -> dict[str, Any]:
     return result
 
 
-def is_complete(result: dict[str, Any]) -> bool:
-    """True when every cell of the profile is finished, failed ones included."""
-    cells = result["provenance"]["cells"]
-    return cells["done"] + cells["failed"] == cells["total"]
+def by_cell(result: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Each stored cell with its rows, which follow each other in the cells' order."""
+    rows = iter(result["rows"])
+    return ((about, list(islice(rows, about["rows"]))) for about in result.get("cells", ()))
 
 
 def load_result(name: str, profile: str | None = None) -> dict[str, Any]:
     """A stored result ``{"experiment", "profile", "provenance", "cells", "probes", "certificates", "rows"}``.
 
-    The rows of the cells follow each other in the cells' order; ``cells[i]["rows"]`` is how many belong to cell i.
+    ``cells[i]["rows"]`` is how many rows belong to cell i, see `by_cell`.
 
     Args:
         name: the experiment.
@@ -191,7 +191,8 @@ def load_result(name: str, profile: str | None = None) -> dict[str, Any]:
             f"no result of {name!r}{f' with profile {profile!r}' if profile else ''} is stored. "
             f"Make it with: python -m book run {name} --profile {profile or 'book'}"
         )
-    return next((result for result in found if is_complete(result)), found[0])
+    cells = ((result, result["provenance"]["cells"]) for result in found)
+    return next((result for result, one in cells if one["done"] + one["failed"] == one["total"]), found[0])
 
 
 def load_arrays(name: str, profile: str) -> dict[tuple[str, str, int, str], np.ndarray]:
@@ -217,3 +218,43 @@ def load_arrays(name: str, profile: str) -> dict[tuple[str, str, int, str], np.n
         setting, method, replicate, array = re.fullmatch(r"([^|]*)\|(.*)\|(\d+)\|(.*)", key).groups()
         arrays[setting, method, int(replicate), array] = value
     return arrays
+
+
+_ENTRY = {"key", "id", "cell", "version", "code", "data", "failed", "seconds", "rows"}
+
+
+def read_entry(folder: Path, key: str) -> dict[str, Any] | None:
+    """A finished cell from the cache with its arrays, else a recorded failure, else None.
+
+    What cannot be read whole counts as absent, and is computed again.
+    """
+    for suffix in (".json", ".failed.json"):
+        try:
+            entry = json.loads((folder / f"{key}{suffix}").read_text())
+            entry["rows"] = decode_rows(entry["rows"])
+            names = entry.get("arrays")
+            with np.load(folder / f"{key}.npz") if names else nullcontext() as found:
+                arrays = {name: found[name] for name in names or ()}
+            if _ENTRY <= set(entry) and entry["key"] == key:
+                return entry | {"arrays": arrays}
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            continue  # absent, or damaged by something else than us: computing it again is always right
+    return None
+
+
+def drop_entry(folder: Path, key: str) -> None:
+    """Take a finished or failed cell out of the cache."""
+    for path in folder.glob(f"{key}.*"):
+        path.unlink(missing_ok=True)
+
+
+def write_entry(folder: Path, entry: dict[str, Any]) -> None:
+    """Put a finished or failed cell into the cache, atomically; a success removes an earlier failure."""
+    key, arrays = entry["key"], entry.get("arrays")
+    if arrays:
+        write_atomic(folder / f"{key}.npz", pack_arrays(arrays))
+    suffix = ".failed.json" if entry["failed"] else ".json"
+    stored = entry | {"arrays": list(arrays or ())}
+    write_atomic(folder / f"{key}{suffix}", (to_json(stored) + "\n").encode())
+    if not entry["failed"]:
+        (folder / f"{key}.failed.json").unlink(missing_ok=True)

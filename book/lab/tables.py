@@ -34,15 +34,11 @@ def table(name: str, profile: str | None = None) -> str:
     rows = compare(name, profile)
     if not rows:
         raise ExperimentError(f"{name} has no published number, and nothing is stored")
-    columns = _columns(rows)
-    cells = [[markdown_cell(texts[one]) for one in columns] for texts in map(said, rows)]
+    found = [said(row) for row in rows]
+    columns = [name for name in _COLUMNS if name not in _OPTIONAL or any(texts[name] for texts in found)]
+    cells = [[markdown_cell(texts[one]) for one in columns] for texts in found]
     caption = f"{catalog.get(name).summary}; profile: {rows[0]['profile'] or 'none stored'}"
     return f"{caption}\n\n{markdown_table(columns, cells)}\n"
-
-
-def _columns(rows: list[Row]) -> tuple[str, ...]:
-    found = [said(row) for row in rows]
-    return tuple(name for name in _COLUMNS if name not in _OPTIONAL or any(texts[name] for texts in found))
 
 
 def said(row: Row) -> dict[str, str]:
@@ -50,6 +46,7 @@ def said(row: Row) -> dict[str, str]:
     known = metrics().get(row["metric"])
     label, digits = (known.label, known.digits) if known else (row["metric"], 3)
     unit = f" ({known.unit})" if known and known.unit else ""
+    published = "" if row["published_budget"] is None else f" / {row['published_budget']:,g}"
     texts = (
         row["setting"],
         row["method"],
@@ -58,20 +55,12 @@ def said(row: Row) -> dict[str, str]:
         number_text(row["mean"], row["se"], digits, extra=1),
         number_text(row["difference"], row["error"], digits, extra=1, sign="+"),
         str(row["n"]) if row["n"] else "",
-        budget_text(row),
+        "" if row["budget"] is None else f"{row['budget']:,g}{published} {row['budget_unit']}",
         row["data"],
         row["state"],
         f"{symbol(row['verdict'])} {row['verdict']}",
     )
     return dict(zip(_COLUMNS, texts, strict=True))
-
-
-def budget_text(row: Row) -> str:
-    """Ours / published with the unit; "" where neither is known."""
-    if row["budget"] is None:
-        return ""
-    published = "" if row["published_budget"] is None else f" / {row['published_budget']:,g}"
-    return f"{row['budget']:,g}{published} {row['budget_unit']}"
 
 
 def number_text(mean: float | None, spread: float | None, digits: int, extra: int = 0, sign: str = "") -> str:

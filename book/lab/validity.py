@@ -97,19 +97,9 @@ def _state(result: dict[str, Any], method: str, today: str, abouts: list[dict]) 
 
 
 def equal_codes(result: dict[str, Any], method: str, code: str, stored: set[str]) -> set[str]:
-    """The hashes of a method's code that certificates connect with one.
-
-    Args:
-        result: with the certificates.
-        method: of the cells.
-        code: the hash.
-        stored: hashes that a certificate is about which names none.
-    """
-    groups = [
-        {one["codes"][method], *one.get("since", {}).get(method, stored)}
-        for one in result["certificates"]
-        if method in one["codes"]
-    ]
+    """The hashes of a method's code that certificates connect with one; those that name none are about `stored`."""
+    own = [one for one in result["certificates"] if method in one["codes"]]
+    groups = [{one["codes"][method], *one.get("since", {}).get(method, stored)} for one in own]
     known = {code}
     while more := set().union(*(group for group in groups if group & known)) - known:
         known |= more

@@ -34,21 +34,14 @@ _SILENT = (BY_DESIGN, NOT_COMPARABLE, NOT_RUN)
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word of `WORDS`, or `NOT_PUBLISHED`, with its reason ("" where it is a plain comparison), and its numbers.
-
-    Args:
-        difference: ours - published, None without both.
-        error: combined standard error of the difference, None where neither number has one.
-        quantile: of Student's t by which the error is multiplied, None where there is none.
-        margin: rounding, reading error and declared tolerance.
-    """
+    """A word of `WORDS`, or `NOT_PUBLISHED`, with its reason ("" where it is a plain comparison), and its numbers."""
 
     word: str
     reason: str = ""
-    difference: float | None = None
-    error: float | None = None
-    quantile: float | None = None
-    margin: float | None = None
+    difference: float | None = None  # ours - published, None without both
+    error: float | None = None  # combined standard error of the difference, None where neither number has one
+    quantile: float | None = None  # of Student's t by which the error is multiplied, None where there is none
+    margin: float | None = None  # rounding, reading error and declared tolerance
 
     def __str__(self) -> str:
         return f"{self.word}: {self.reason}" if self.reason else self.word
@@ -95,7 +88,7 @@ def verdict(
         return replace(found, word=BY_DESIGN, reason=value.by_design)
     if reasons := [one for one in (*obstacles, value.not_comparable) if one]:
         return replace(found, word=NOT_COMPARABLE, reason="; ".join(reasons))
-    if value.limits and (broken := sum(_breaks(value.limits, number) for number in numbers)):
+    if value.limits and (broken := sum(not value.limits[0] <= number <= value.limits[1] for number in numbers)):
         word = DIFFERS if value.direction == "none" else WORSE
         return replace(found, word=word, reason=f"{broken} of {n} data sets break a claim about all")
     if n < FEW:
@@ -119,10 +112,6 @@ def survivors(n: int, failed: int) -> str:
     return f"{failed} of {n + failed} replicates failed" if failed > FAILED_SHARE * (n + failed) else ""
 
 
-def _breaks(limits: tuple[float, float], number: float) -> bool:
-    return not limits[0] <= number <= limits[1]
-
-
 def on_better_side(value: PaperValue, mean: float) -> bool:
     """Whether our mean lies beyond the published one in the metric's direction, by however little."""
     if value.direction == "nominal":
@@ -131,13 +120,7 @@ def on_better_side(value: PaperValue, mean: float) -> bool:
 
 
 def beside_error(found: Verdict, name: str, error: Verdict | None) -> Verdict:
-    """A size (sparsity, FLOPs, units) is better only beside an error that agrees or is better; it differs otherwise.
-
-    Args:
-        found: of the size alone.
-        name: what the error is called.
-        error: of the error of the same networks, None where there is none.
-    """
+    """A size (sparsity, FLOPs) is better only beside an error that agrees or is better; it differs otherwise."""
     if found.word != BETTER or (error and error.word in (AGREES, BETTER)):
         return found
     reason = f"the {name} is {error.word}" if error else "no error is published with it"
@@ -152,14 +135,7 @@ def budget_obstacle(ours: tuple[float, str] | None, published: float | None) -> 
 
 
 def at_what_price(found: Verdict, ours: tuple[float, str] | None, published: float | None, searched: str) -> Verdict:
-    """A better number says what it was given more of: the ratio of budgets beyond 1.5, and a search of its own.
-
-    Args:
-        found: the verdict.
-        ours: our budget with its unit, None where it is not counted.
-        published: theirs, None where it is not known.
-        searched: what we have searched that the paper has not.
-    """
+    """A better number says what it was given more of: the ratio of budgets beyond 1.5, and a search of its own."""
     if found.word != BETTER:
         return found
     price = ""
@@ -203,11 +179,8 @@ def _one(group: list[dict[str, Any]]) -> dict[str, Any]:
     votes = Counter(word for word in words if word in _VOTERS)
     if group[0]["universal"] and (broken := set(words) & {WORSE, DIFFERS}):
         votes = Counter(broken)
-    word = (
-        max(votes, key=lambda one: (votes[one], -_VOTERS.index(one)))
-        if votes
-        else next(one for one in _SILENT if one in words)
-    )
+    word = next((one for one in _SILENT if one in words), "")
+    word = max(votes, key=lambda one: (votes[one], -_VOTERS.index(one))) if votes else word
     row = group[words.index(word)]
     said = Counter(words)
     text = ", ".join(f"{said[one]} {one}" for one in WORDS if said[one])

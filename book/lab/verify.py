@@ -29,11 +29,8 @@ from book.lab.validity import State, equal_codes, states_of
 
 def machine() -> dict[str, str]:
     """What decides the last bits: processor, its vector instructions as PyTorch uses them, and PyTorch."""
-    return {
-        "cpu": provenance.machine()["cpu"],
-        "capability": torch.backends.cpu.get_cpu_capability(),
-        "torch": torch.__version__.partition("+")[0],
-    }
+    capability, version = torch.backends.cpu.get_cpu_capability(), torch.__version__.partition("+")[0]
+    return {"cpu": provenance.machine()["cpu"], "capability": capability, "torch": version}
 
 
 def verify(name: str, profile: str, write: bool = True, accept: str = "") -> list[State]:
@@ -65,13 +62,7 @@ def verify(name: str, profile: str, write: bool = True, accept: str = "") -> lis
 def verify_several(
     wanted: list[tuple[str, str]], jobs: int = 1, **options: Any
 ) -> Iterator[tuple[str, str, list[State] | StoreError]]:
-    """`verify` of stored results, each with what it raises, in their order.
-
-    Args:
-        wanted: names and profiles.
-        jobs: processes that work side by side.
-        options: of `verify`.
-    """
+    """`verify` of stored results (name, profile) in some processes, each with what it raises, in their order."""
     if min(jobs, len(wanted)) < 2:
         yield from ((*one, _tried(*one, **options)) for one in wanted)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import math
@@ -10,25 +9,20 @@ import pickle
 import threading
 import time
 import traceback
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-
-try:
-    import fcntl
-except ImportError:
-    fcntl = None
+from filelock import FileLock
 
 from bnnlib._files import StoreError, write_atomic
 from bnnlib._memory import keep_pages
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab import catalog, keys, provenance
-from book.lab.cache import read_entry, write_entry
 from book.lab.cells import Cell, CellResult, ExperimentError
+from book.lab.store import read_entry, write_entry
 
 _ONE_AT_A_TIME = threading.Lock()  # torch's thread count and global generator belong to the process
 
@@ -38,29 +32,20 @@ class Task:
     """A cell on its way to a worker; everything in it can be pickled.
 
     Args:
-        module: the module whose ``EXPERIMENTS`` holds the experiment.
         key, folder: of its entry in the cache, `book.lab.keys.cache_key`.
-        threads: torch threads while the cell runs; fixed, so that rows do not depend on where it runs.
-        about: facts that its entry repeats: identity, version, code, data.
-        needs: the tasks whose products it starts from.
-        data: the product itself, of a needed task whose folder the worker does not see.
     """
 
-    module: str
+    module: str  # the module whose ``EXPERIMENTS`` holds the experiment
     experiment: str
     cell: Cell
     key: str
     folder: str
     device: str
-    threads: int
+    threads: int  # torch threads while the cell runs; fixed, so that rows do not depend on where it runs
     devices: int = 1
-    about: dict[str, Any] = field(default_factory=dict)
-    needs: tuple[Task, ...] = ()
-    data: bytes | None = None
-
-    def on(self, device: str) -> Task:
-        """The same task for another device."""
-        return replace(self, device=device)
+    about: dict[str, Any] = field(default_factory=dict)  # facts that its entry repeats: identity, version, code, data
+    needs: tuple[Task, ...] = ()  # the tasks whose products it starts from
+    data: bytes | None = None  # the product itself, of a needed task whose folder the worker does not see
 
     @property
     def name(self) -> tuple[str, str]:
@@ -89,12 +74,6 @@ def failure(task: Task, message: str, detail: str = "") -> dict[str, Any]:
     return about | {"failed": True, "rows": rows, "seconds": 0.0, "detail": detail}
 
 
-def failed_need(need: Task, entry: dict[str, Any]) -> str:
-    """What is said of a cell whose need failed."""
-    note = next((row["note"] for row in entry["rows"] if row.get("note")), "unknown")
-    return f"{need.cell.label} of {need.experiment}, which this cell needs, failed: {note}"
-
-
 def error_row(cell: Cell, replicate: int, message: str) -> dict[str, Any]:
     """The row that stands for a replicate without a result."""
     where = {"setting": cell.setting, "method": cell.method, "replicate": replicate}
@@ -110,8 +89,9 @@ def execute(task: Task) -> dict[str, Any]:
         StoreError: the finished cell could not be written; nothing else raises but an interrupt.
     """
     folder = Path(task.folder)
-    # a worker on another machine may not see this folder; it then only returns the rows
-    with _alone(folder / f"{task.key}.lock") if folder.is_dir() else nullcontext():
+    # One process at a time at a cell; the system opens the lock of one that was killed. A worker on another machine may
+    # not see this folder; it then only returns the rows.
+    with FileLock(folder / f"{task.key}.lock") if folder.is_dir() else nullcontext():
         stored = read_entry(folder, task.key)
         if stored is not None and not stored["failed"] and whole(task, stored):
             return stored  # another run, or Dask, which runs a finished cell again when its worker died
@@ -138,7 +118,9 @@ def _compute(task: Task) -> tuple[dict[str, Any], bytes | None]:
     try:
         more: dict[str, Any] = {"devices": task.devices} if task.devices > 1 else {}
         if task.needs:
-            data = [_needed(one) for one in task.needs]
+            data = [one.left() for one in task.needs]
+            for one in (need for need, left in zip(task.needs, data, strict=True) if left is None):
+                raise ExperimentError(f"{one.cell.label} of {one.experiment} leaves no product; a cell cannot need it")
             more["products"] = [_unpack(one) for one in data]
             about["starts"] = [hashlib.sha256(one).hexdigest() for one in data]
         started = time.perf_counter()  # what it needed is not its own time
@@ -229,21 +211,6 @@ def whole(task: Task, entry: dict[str, Any]) -> bool:
         return True
     path = task.product
     return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == entry["product"]["sha256"]
-
-
-def _needed(need: Task) -> bytes:
-    if (data := need.left()) is None:
-        raise ExperimentError(f"{need.cell.label} of {need.experiment} leaves no product; a cell cannot need it")
-    return data
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time at a cell; the system opens the lock of one that was killed."""
-    with path.open("a") as stream:
-        if fcntl:  # on Windows two processes may compute a cell twice, to the same bits
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def _checked(cell: Cell, result: CellResult) -> list[dict[str, Any]]:

@@ -23,43 +23,14 @@ def row(
     sd = statistics.stdev(values) if n > 1 else None
     if published is None and verdict == "agrees":
         verdict = "not published"
-    return {
-        "experiment": "an-experiment",
-        "setting": setting,
-        "method": method,
-        "metric": metric,
-        "published": published,
-        "published_sd": None,
-        "published_se": published_se,
-        "published_df": math.inf,
-        "printed": "" if published is None else f"{published}",
-        "mean": statistics.fmean(values) if n else None,
-        "se": None if sd is None else sd / n**0.5,
-        "sd": sd,
-        "n": n,
-        "values": list(values),
-        "replicates": list(range(n)),
-        "profile": profile,
-        "difference": None,
-        "error": None,
-        "quantile": None,
-        "margin": None,
-        "budget": None,
-        "published_budget": None,
-        "budget_unit": "",
-        "data": "simulated" if n else "",
-        "verdict": verdict if n else "not run: nobody did",
-        "note": "",
-        "cell": "",
-        "unit": "",
-        "paper": "000",
-        "state": "",
-        "kind": "" if published is None else "own",
-        "universal": False,
-        "cause": "",
-        "tried": "",
-        **more,
-    }
+    given = {"experiment": "an-experiment", "setting": setting, "method": method, "metric": metric, "paper": "000"}
+    given |= dict.fromkeys(("published_sd", "difference", "error", "quantile", "margin", "budget", "published_budget"))
+    given |= dict.fromkeys(("budget_unit", "note", "cell", "unit", "state", "cause", "tried"), "")
+    given |= {"published": published, "published_se": published_se, "published_df": math.inf, "universal": False}
+    given |= {"printed": "", "kind": ""} if published is None else {"printed": f"{published}", "kind": "own"}
+    given |= {"n": n, "values": list(values), "replicates": list(range(n)), "data": "simulated" if n else ""}
+    given |= {"mean": statistics.fmean(values) if n else None, "se": None if sd is None else sd / n**0.5, "sd": sd}
+    return given | {"profile": profile, "verdict": verdict if n else "not run: nobody did"} | more
 
 
 def numbers(values: Sequence[float], method: str = "M", replicates: Sequence[int] = (), **more: Any) -> dict[str, Any]:

@@ -127,10 +127,6 @@ class Rule:
         return within and not (self.broken and float(given).is_integer())
 
 
-def _ordinal(digit: int) -> str:
-    return f"{digit}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(digit, 'th') }"
-
-
 def differing(digits: float, right: np.ndarray) -> Iterator[Rule]:
     """For an answer that is wrong, and that no known mistake explains: which digit is off within 5 %, else the side."""
     exact = math.isinf(digits)
@@ -144,12 +140,9 @@ def differing(digits: float, right: np.ndarray) -> Iterator[Rule]:
     for digit in range(int(digits), 0, -1) if not exact else ():
         least, most = near(right, digit - 1) if digit > 1 else (low, high)
         lost = "digits were lost, in float32 or in a difference of nearly equal numbers" if digit > 5 else ""
-        yield Rule(
-            np.maximum(low, least),
-            np.minimum(high, most),
-            f"close, but the {_ordinal(digit)} significant digit is off, and {digits} are asked: "
-            f"{lost or 'check rounding and constants'}.",
-        )
+        nth = f"{digit}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(digit, 'th') }"
+        told = f"close, but the {nth} significant digit is off, and {digits} are asked: "
+        yield Rule(np.maximum(low, least), np.minimum(high, most), f"{told}{lost or 'check rounding and constants'}.")
     if not right.shape:
         zero = np.nextafter(0.0, np.copysign(1.0, right))
         if right > 0:
@@ -186,16 +179,6 @@ def said(rule: Rule, given: np.ndarray) -> str:
     return rule.said if given.shape else rule.said.replace("{}", f"{float(given):.6g}")
 
 
-def first_off(near_right: np.ndarray, given: np.ndarray) -> str:
-    """Which entries of an array are off."""
-    where = np.unravel_index(int(np.argmax(~near_right)), near_right.shape)
-    place = ", ".join(map(str, where))
-    return (
-        f"{int((~near_right).sum())} of {near_right.size} entries are off; the first is entry [{place}]: "
-        f"{given[where]:.6g}."
-    )
-
-
 def off(digits: float, given: np.ndarray, right: np.ndarray) -> str:
     """How an answer differs that no known mistake explains."""
     given = fit(given, right)
@@ -207,4 +190,7 @@ def off(digits: float, given: np.ndarray, right: np.ndarray) -> str:
     for rule in differing(digits, right):
         if rule.holds(given):
             return said(rule, given)
-    return first_off(close(given, right, digits), given)
+    wrong = ~close(given, right, digits)
+    where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    told = f"{int(wrong.sum())} of {wrong.size} entries are off; the first is entry [{', '.join(map(str, where))}]"
+    return f"{told}: {given[where]:.6g}."

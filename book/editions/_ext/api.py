@@ -34,11 +34,8 @@ def public_names(module: ModuleType) -> list[str]:
     """The names that a package exports; of a module without a list, what it defines itself."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    ]
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    return [name for name in own if not name.startswith("_")]
 
 
 def parsed(lines: list[str]) -> dict[str, list[str]]:
@@ -47,11 +44,7 @@ def parsed(lines: list[str]) -> dict[str, list[str]]:
 
 
 def assigned(package: ModuleType, topics: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Public names by topic, in the order in which the modules define them.
-
-    Raises:
-        ValueError: names that no topic holds.
-    """
+    """Public names by topic, in the order in which the modules define them."""
     left, found = dict.fromkeys(public_names(package)), {}
     for title, modules in (topics or {"": [""]}).items():
         found[title] = []
@@ -207,19 +200,12 @@ def described(module: ModuleType) -> list[str]:
     return marked_up((module.__doc__ or "").strip().split("\n"))
 
 
-def comment_on(name: str) -> list[str]:
-    """What the module that sets a constant says above it."""
-    package, _, own = name.rpartition(".")
-    for module in [one for one in sys.modules if one.startswith(f"{package}.")]:
-        if own in vars(sys.modules[module]):
-            if said := ModuleAnalyzer.for_module(module).find_attr_docs().get(("", own)):
-                return list(said)
-    return []
-
-
 def mark_up(app, what: str, name: str, value: object, options, lines: list[str]) -> None:
-    if what == "data":
-        lines[:] = comment_on(name)
+    if what == "data":  # what the module that sets a constant says above it
+        package, _, own = name.rpartition(".")
+        modules = [one for one in sys.modules if one.startswith(f"{package}.") and own in vars(sys.modules[one])]
+        docs = (ModuleAnalyzer.for_module(one).find_attr_docs().get(("", own)) for one in modules)
+        lines[:] = next(filter(None, docs), [])
     if name.startswith(LIBRARY) and str(getattr(value, "__module__", LIBRARY)).startswith(LIBRARY):
         lines[:] = marked_up(lines)
     elif what in ("class", "exception", "function"):  # of another library, under a name of this one as well

@@ -126,12 +126,8 @@ def write_labels(app, error) -> None:
     if error is not None or app.builder.name != "html":
         return
     env = app.env
-    content = {
-        "labels": labels(env),
-        "citations": citations(app),
-        "pages": {name: title.astext() for name, title in sorted(env.titles.items())},
-        "printed": printed(env),
-    }
+    pages = {name: title.astext() for name, title in sorted(env.titles.items())}
+    content = {"labels": labels(env), "citations": citations(app), "pages": pages, "printed": printed(env)}
     (Path(app.outdir) / FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
 

@@ -24,9 +24,7 @@ def previews(builder, doctree: nodes.document) -> dict[str, str]:
         content = node.parent[-1] if isinstance(node, nodes.term) else node
         if isinstance(node, nodes.figure):  # of an explorer only what it shows in words
             content = node.copy()
-            content += [
-                node.next_node(kind).deepcopy() for kind in (nodes.image, nodes.caption) if node.next_node(kind)
-            ]
+            content += [part.deepcopy() for kind in (nodes.image, nodes.caption) if (part := node.next_node(kind))]
         html = builder.render_partial(content.deepcopy())["fragment"].strip()
         html = html.removeprefix("<dd>").removesuffix("</dd>")  # it is no part of a list there
         found.update(dict.fromkeys(node["ids"], html))

@@ -49,7 +49,7 @@ class AskQuestions(SphinxTransform):
         count = 0
         for exercise in exercises:
             closer = []
-            for name, place in named(exercise):
+            for name, place in [(code.astext(), code.parent) for code in exercise.findall(nodes.literal)]:
                 if name not in asked:
                     continue
                 parent, at = place.parent, place.parent.index(place) + 1
@@ -62,11 +62,6 @@ class AskQuestions(SphinxTransform):
                 exercise += CloserHints("", asked=closer)
         if count:
             exercises[0].parent.insert(exercises[0].parent.index(exercises[0]), Progress("", count=count))
-
-
-def named(exercise: nodes.Element) -> list[tuple[str, nodes.Element]]:
-    """What an exercise names as code, and the paragraph in which it does."""
-    return [(code.astext(), code.parent) for code in exercise.findall(nodes.literal)]
 
 
 def coded(asked: dict) -> str:

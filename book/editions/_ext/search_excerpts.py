@@ -36,12 +36,7 @@ def plain(tex: str) -> str:
 
 
 def entries(doctree: nodes.document, title: str, exercise: dict[str, tuple[int, ...]]) -> list[list[str]]:
-    """Anchor, title and text of each section, exercise and name of the library on a page, in the page's order.
-
-    Args:
-        title: of the page; its first entry has no anchor.
-        exercise: numbers of the page's exercises by id.
-    """
+    """Anchor, title and text of each section, exercise (with its number by id) and name of the library, in order."""
     found: list[list[str]] = [["", title, ""]]
 
     def walk(node: nodes.Node, entry: list[str]) -> None:

@@ -39,12 +39,8 @@ def home(name: str) -> tuple[str, str] | None:
 
 def imports(tree: ast.Module) -> dict[str, str]:
     """Dotted names by the names under which a module or cell imports them."""
-    return {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {one.asname or one.name: f"{node.module}.{one.name}" for node in found for one in node.names}
 
 
 def uses(tree: ast.Module, known: dict[str, str]) -> list[tuple[str, str]]:
@@ -62,9 +58,7 @@ def uses(tree: ast.Module, known: dict[str, str]) -> list[tuple[str, str]]:
 def find(app, doctree: nodes.document) -> None:
     """Put the links under the cells of a chapter."""
     page, known, seen = app.env.docname, {}, []
-    for cell in doctree.findall(
-        lambda node: isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
-    ):
+    for cell in doctree.findall(lambda one: isinstance(one, nodes.container) and one.get("nb_element") == "cell_code"):
         source = next((node for node in cell.children if node.get("nb_element") == "cell_code_source"), None)
         try:
             tree = ast.parse(source.astext() if source else "")

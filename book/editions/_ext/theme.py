@@ -36,23 +36,18 @@ LAUNCH = {
 }
 
 
-def mathjax_folder() -> Path:
-    """Where the installed package keeps MathJax; an error without it."""
+def put_files(app, error) -> None:
+    """After a successful HTML build: MathJax in, Font Awesome and what is never loaded out."""
+    if error is not None or app.builder.format != "html":
+        return
     found = importlib.util.find_spec("sphinx-mathjax-offline")
     if found is None or found.origin is None:
         raise RuntimeError(
             "sphinx-mathjax-offline is not installed, and without it formulas need the network. Run `make venv`."
         )
-    return Path(found.origin).parent / "static" / "mathjax"
-
-
-def put_files(app, error) -> None:
-    """After a successful HTML build: MathJax in, Font Awesome and what is never loaded out."""
-    if error is not None or app.builder.format != "html":
-        return
     static = Path(app.outdir) / "_static"
     for name in MATHJAX:
-        source, target = mathjax_folder() / name, static / "mathjax" / name
+        source, target = Path(found.origin).parent / "static" / "mathjax" / name, static / "mathjax" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target, dirs_exist_ok=True) if source.is_dir() else shutil.copyfile(source, target)
     for path in {path for pattern in NEVER_LOADED for path in static.glob(pattern)}:
@@ -95,11 +90,8 @@ def use_address(app, config) -> None:
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     if address := (settings.get("repository") or {}).get("url"):
         config.html_theme_options |= {"repository_url": address, "repository_branch": "notebooks", "path_to_docs": ""}
-        config.html_theme_options |= {
-            "launch_buttons": LAUNCH,
-            "use_repository_button": True,
-            "use_issues_button": True,
-        }
+        config.html_theme_options |= dict.fromkeys(("use_repository_button", "use_issues_button"), True)
+        config.html_theme_options["launch_buttons"] = LAUNCH
 
 
 def say_version(app, config) -> None:

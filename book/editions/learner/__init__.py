@@ -4,7 +4,3 @@ sphinx-tojupyter writes notebooks, too, but from a second Sphinx build of its ow
 and with dask and nbdime as dependencies; jupytext and nbconvert do not know MyST's directives. So the few directives
 and roles that chapters use are converted here, and one that is unknown is an error.
 """
-
-from book.editions.learner.notebook import edition
-
-__all__ = ["edition"]

@@ -7,12 +7,8 @@ from book.editions.project import source_of, tags_of
 
 OWN = re.compile(r"\s*[%!]")  # begins a line of IPython's own: a magic or a command of the shell
 # What a stub may use; the cell imports what the chapter does not.
-IMPORTS = {
-    "math": "import math",
-    "np": "import numpy as np",
-    "torch": "import torch",
-    "exercises": "from book.display import exercises",
-}
+IMPORTS = {"math": "import math", "np": "import numpy as np", "torch": "import torch"}
+IMPORTS["exercises"] = "from book.display import exercises"
 OPEN = "# Your answer: work here. There is no check, but a solution at the end.\n"
 
 
@@ -31,12 +27,8 @@ def checked(code: str) -> list[str]:
 
 def imported(code: str) -> set[str]:
     """Names that the code's import lines bind."""
-    return {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(parsed(code))
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
+    nodes = (node for node in ast.walk(parsed(code)) if isinstance(node, ast.Import | ast.ImportFrom))
+    return {(one.asname or one.name).partition(".")[0] for node in nodes for one in node.names}
 
 
 def used(code: str) -> set[str]:
@@ -46,11 +38,7 @@ def used(code: str) -> set[str]:
 
 
 def answer_cell(exercise_id: str, known: set[str]) -> str:
-    """Source of an answer cell, with the imports that it needs beyond the chapter's.
-
-    Args:
-        known: names that the chapter imports.
-    """
+    """Source of an answer cell, with the imports that it needs beyond the names that the chapter imports."""
     from book.display import exercises  # here, since it imports torch, without which pages can be rendered
 
     body = exercises.get(exercise_id).answer_cell

@@ -87,11 +87,7 @@ def start(root: Path) -> str:
 
 
 def archive(project: Project, notebooks: dict[str, str]) -> bytes:
-    """The archive, byte by byte the same for the same content.
-
-    Args:
-        notebooks: texts of the learner's notebooks by their path.
-    """
+    """The archive with the learner's notebooks, texts by path; byte by byte the same for the same content."""
     files = {path: (project.root / path).read_bytes() for path in FILES if (project.root / path).is_file()}
     for folder in FOLDERS:
         for path in files_below(project.root / folder):

@@ -1,13 +1,69 @@
-"""Directives as plain Markdown: boxes are block quotes, what is folded is <details>, list tables are tables."""
+"""MyST cut into directives, code and text; as plain Markdown boxes are block quotes, what is folded is <details>."""
 
 import re
+from dataclasses import dataclass, field
 
 from book.editions.learner import inline
-from book.editions.learner.fences import Code, Directive, parse
 from book.editions.learner.names import Names
 from book.editions.project import BookError
 
+OPEN = re.compile(r"^(\s*)(`{3,}|:{3,}|~{3,})(.*)$")
+OPTION = re.compile(r"^\s*:([\w-]+):\s*(.*)$")
 ADMONITIONS = ("note", "tip", "hint", "warning", "important", "caution", "attention", "danger", "error", "seealso")
+
+
+@dataclass
+class Text:
+    """Lines outside every fence."""
+
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Code:
+    """A fence that is shown as it stands."""
+
+    lines: list[str]
+
+
+@dataclass
+class Directive:
+    """```{name} argument, its options and its body."""
+
+    name: str
+    argument: str
+    options: dict[str, str]
+    body: str
+    indent: str = ""
+
+
+def parse(source: str) -> list[Text | Code | Directive]:
+    """The top-level pieces of a text in order; bodies of directives are left as text."""
+    lines, pieces, at = source.split("\n"), [], 0
+    while at < len(lines):
+        fence = OPEN.match(lines[at])
+        if not fence:
+            if not pieces or not isinstance(pieces[-1], Text):
+                pieces.append(Text())
+            pieces[-1].lines.append(lines[at])
+            at += 1
+            continue
+        indent, marks, info = fence.groups()
+        closing = re.compile(rf"^\s*{re.escape(marks[0])}{{{len(marks)},}}\s*$")
+        end = next((i for i in range(at + 1, len(lines)) if closing.match(lines[i])), len(lines))
+        whole = [line.removeprefix(indent) for line in lines[at : end + 1]]
+        named = re.match(r"\{([\w:.-]+)\}\s*(.*)$", info.strip())
+        pieces.append(_directive(*named.groups(), whole[1:-1], indent) if named else Code(lines[at : end + 1]))
+        at = end + 1
+    return pieces
+
+
+def _directive(name: str, argument: str, inside: list[str], indent: str) -> Directive:
+    options: dict[str, str] = {}
+    while inside and (option := OPTION.match(inside[0])):
+        options[option[1]] = option[2]
+        inside = inside[1:]
+    return Directive(name, argument.strip(), options, "\n".join(inside).strip("\n"), indent)
 
 
 def fold(summary: str, text: str) -> str:
@@ -27,11 +83,7 @@ def quote(text: str) -> str:
 
 
 class Converter:
-    """MyST to plain Markdown for one chapter.
-
-    Args:
-        names: what the pages call things.
-    """
+    """MyST to plain Markdown for one chapter, by the names that the pages give things."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -62,11 +114,7 @@ class Converter:
         return f"{title} ({self.inline(directive.argument)})" if directive.argument else title
 
     def directive(self, directive: Directive) -> str:
-        """One directive as plain Markdown.
-
-        Raises:
-            BookError: it has no plain form.
-        """
+        """One directive as plain Markdown."""
         name, body = directive.name, directive.body
         if name == "math":
             label = directive.options.get("label")
@@ -118,7 +166,5 @@ class Converter:
 
 def _cell(text: str) -> str:
     """A bar inside a cell would end it, in a formula too."""
-    text = re.sub(
-        r"\$[^$]+\$", lambda formula: re.sub(r"(?<!\\)\|", r"\\vert ", formula[0]).replace(r"\|", r"\Vert "), text
-    )
+    text = re.sub(r"\$[^$]+\$", lambda one: re.sub(r"(?<!\\)\|", r"\\vert ", one[0]).replace(r"\|", r"\Vert "), text)
     return re.sub(r"(?<!\\)\|", r"\\|", text.strip())

@@ -29,13 +29,7 @@ def display(latex: str, tag: str | None = None) -> str:
 
 
 def convert(text: str, names: Names) -> str:
-    """Text outside directives as plain Markdown.
-
-    Args:
-
-    Raises:
-        BookError: a role that has no plain form, or a reference to nothing.
-    """
+    """Text outside directives as plain Markdown."""
 
     def formula(match: re.Match) -> str:
         shown = display(match[2], names.number(match[3]) if match[3] else None)

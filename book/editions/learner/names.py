@@ -24,21 +24,13 @@ class Names:
 
     @classmethod
     def read(cls, html: Path, page: str) -> Names:
-        """The names that the pages in the folder `html` show.
-
-        Raises:
-            BookError: the pages were rendered without them.
-        """
+        """The names that the pages in the folder `html` show."""
         if not (html / FILE).exists():
             raise BookError(f"{html / FILE} is missing: render the pages with `make book` first.")
         return cls(page, **json.loads((html / FILE).read_text(encoding="utf-8")))
 
     def label(self, name: str) -> dict:
-        """What is known of a label.
-
-        Raises:
-            BookError: no page has it.
-        """
+        """What is known of a label."""
         if name not in self.labels:
             raise BookError(f"{self.page}: no page has the label {name!r}; the learner's edition cannot refer to it.")
         return self.labels[name]
@@ -56,11 +48,7 @@ class Names:
         return self.link(posixpath.relpath(found["page"], posixpath.dirname(self.page)), text)
 
     def link(self, target: str, text: str = "") -> str:
-        """A link to another page of the book: chapters are notebooks in the same folder, other pages are named.
-
-        Raises:
-            BookError: there is no such page.
-        """
+        """A link to another page of the book: chapters are notebooks in the same folder, other pages are named."""
         page = posixpath.normpath(posixpath.join(posixpath.dirname(self.page), target))
         if page not in self.pages:
             raise BookError(f"{self.page}: there is no page {page!r} to refer to.")

@@ -4,12 +4,12 @@ import hashlib
 import json
 import posixpath
 import re
+from dataclasses import dataclass, field
 
 from book.editions.learner import answers
 from book.editions.learner.answers import is_bookkeeping, without_idle
-from book.editions.learner.directives import Converter, fold
+from book.editions.learner.directives import Converter, Directive, fold, parse
 from book.editions.learner.names import Names
-from book.editions.learner.parts import Exercise, Parts, divide
 from book.editions.project import code_cells, source_of, tags_of
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -20,12 +20,51 @@ FOLDED = {"jp-MarkdownHeadingCollapsed": True}
 EQUATIONS = re.compile(r"equation_table\(\s*[\"'](\w+)[\"']\s*\)")
 
 
-def edition(notebook: dict, names: Names, first: tuple[str, str]) -> dict:
-    """The learner's edition of an executed chapter, without outputs, behind what is `first`: text and code.
+@dataclass
+class Exercise:
+    """An exercise and its solution: Markdown texts and code cells in order."""
 
-    Raises:
-        BookError: a role, directive or reference that has no plain form.
-    """
+    label: str
+    title: str
+    solution: list[str | dict] = field(default_factory=list)
+
+
+@dataclass
+class Parts:
+    """The chapter's cells outside solutions (Markdown converted), with an `Exercise` after each statement."""
+
+    main: list[dict | Exercise] = field(default_factory=list)
+    exercises: dict[str, Exercise] = field(default_factory=dict)
+
+
+def divide(cells: list[dict], converter: Converter) -> Parts:
+    """Walk through the cells of a chapter; between solution-start and solution-end all goes to the solution."""
+    parts, solving = Parts(), None
+    for cell in cells:
+        if cell["cell_type"] != "markdown":
+            (solving.solution if solving else parts.main).append(cell)
+            continue
+        text: list[str] = []
+        posed: list[Exercise] = []
+        for piece in parse(source_of(cell)):
+            name = piece.name if isinstance(piece, Directive) else ""
+            if name == "exercise":
+                posed.append(Exercise(piece.options["label"], converter.titled(piece)))
+                parts.exercises[posed[-1].label] = posed[-1]
+            if name == "solution":
+                parts.exercises[piece.argument].solution.append(converter.text(piece.body))
+            elif name in ("solution-start", "solution-end"):
+                solving = parts.exercises[piece.argument] if name == "solution-start" else None
+            elif shown := converter.pieces([piece]):
+                (solving.solution if solving else text).append(shown)
+        if text:
+            parts.main.append({**cell, "metadata": {}, "source": "\n\n".join(text)})
+        parts.main += posed
+    return parts
+
+
+def edition(notebook: dict, names: Names, first: tuple[str, str]) -> dict:
+    """The learner's edition of an executed chapter, without outputs, behind what is `first`: text and code."""
     converter = Converter(names)
     parts = divide(without_idle(notebook["cells"]), converter)
     known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))

@@ -24,11 +24,7 @@ The next cell finds the code and the stored results that the notebook calls, and
 
 
 def editions(project: Project, html: Path) -> dict[str, dict]:
-    """The learner's edition of every chapter by its path, from the staged copies and what the pages in `html` show.
-
-    Raises:
-        BookError: something in a chapter has no plain form, or the pages are not there.
-    """
+    """The learner's edition of every chapter by its path, from the staged copies and what the pages in `html` show."""
     first, made = (first_cell(project.root), companion.start(project.root)), {}
     for name in project.notebooks:
         names = Names.read(html, name.removesuffix(".ipynb"))

@@ -46,9 +46,8 @@ CONTROLS = {"k": Control("Number k", range(12), 4), "scale": Control("Scale", ("
 
 
 def make(function=compute, controls=CONTROLS, **kwargs) -> Explorer:
-    return curves(
-        function, controls, title="All items", alt=lambda k, scale: f"k {k}, {scale}", **{"static": True} | kwargs
-    )
+    alt = kwargs.pop("alt", lambda k, scale: f"k {k}, {scale}")
+    return curves(function, controls, title="All items", alt=alt, **{"static": True} | kwargs)
 
 
 @pytest.fixture(scope="module")

@@ -116,9 +116,8 @@ def test_tabs_move_by_the_arrow_keys_are_spoken_and_start_again_with_the_page(op
     first, last = page.locator(".bnn-explorer").all()
     last.get_by_role("radio", name="small").focus()
     page.keyboard.press("ArrowRight")
-    assert (
-        last.get_by_role("radio", name="large").is_checked() and first.get_by_role("radio", name="small").is_checked()
-    )
+    assert last.get_by_role("radio", name="large").is_checked()
+    assert first.get_by_role("radio", name="small").is_checked()
     assert last.get_attribute("data-stop") == "9" and first.get_attribute("data-stop") == "8"
     page.wait_for_function(  # said after a pause, so that a screen reader is not flooded
         "[...document.querySelectorAll('[role=status]')].map((e) => e.textContent).join() === ',k 4, large'"

@@ -102,12 +102,7 @@ def test_no_answer_yet(kind, answer):
         (lambda: ..., False, False, "not answered"),
         (lambda: None, False, False, "returns nothing yet"),
         (lambda: 1 / 0, False, True, "raised ZeroDivisionError: division by zero (line"),
-        (
-            lambda x: RIGHT,
-            False,
-            True,
-            "missing 1 required positional argument: 'x'.",
-        ),  # no line: the call is the judge's
+        (lambda x: RIGHT, False, True, "missing 1 required positional argument: 'x'."),  # the call is the judge's
         (lambda: abs, False, True, "one number is asked"),
         (lambda: torch.tensor(3.5, dtype=torch.bfloat16), False, True, "not yet: 3.5 is too small"),
     ],

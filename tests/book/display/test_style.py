@@ -9,6 +9,7 @@ from matplotlib import pyplot as plt
 
 from book import display
 from book.display import picture, style
+from book.display.gallery import covered, failures
 
 mpl.use("agg")
 
@@ -58,15 +59,11 @@ def test_every_color_of_the_dark_mode_stands_out_on_its_ground(look, ground):
     assert light / dark >= 4.0
 
 
+@pytest.mark.parametrize("palette", [display.PALETTE, [picture.DARK[str(i)] for i in range(7)]], ids=["light", "dark"])
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
-def test_colors_of_the_dark_mode_stay_apart_for_everyone(deficiency):
-    assert least_distance([picture.DARK[str(i)] for i in range(7)], DEFICIENCIES[deficiency]) > 15
-
-
-@pytest.mark.parametrize("deficiency", DEFICIENCIES)
-def test_colors_stay_apart_for_everyone(deficiency):
+def test_colors_stay_apart_for_everyone(deficiency, palette):
     # A Lab distance of 2.3 is just noticeable side by side; thin lines far apart need several times that.
-    assert least_distance(display.PALETTE, DEFICIENCIES[deficiency]) > 15
+    assert least_distance(palette, DEFICIENCIES[deficiency]) > 15
 
 
 def test_the_measure_sees_a_bad_palette():
@@ -138,3 +135,22 @@ def test_dense_curves_keep_a_few_markers_that_do_not_coincide():
     display.sparse_markers(axes)
     first, second, short = (line.get_markevery() for line in axes.get_lines())
     assert first[1] == second[1] == 25 and first[0] != second[0] and short is None
+
+
+X = np.linspace(0, 1, 50)
+CURVES = {  # some that leave a corner free, and some that go through all corners and the middle
+    "free": {"flat": (X, 0 * X), "rising": (X, X**4)},
+    "full": {"down": (X, 1 - X), "up": (X, X), "middle": (X, 0.5 + 0 * X), "top": (X, 1 + 0 * X)},
+}
+
+
+@pytest.mark.slow
+def test_no_legend_lies_over_a_curve():
+    fig = failures([(name, "x", "y", CURVES[name]) for name in ("free", "full", "full", "free")])
+    fig.draw_without_rendering()
+    assert not any(covered(panel) for panel in fig.axes)
+    panel = fig.axes[0]
+    assert panel.get_ylim()[1] == pytest.approx(1.05, rel=0.01)
+    panel.legend(loc="lower right")  # where a curve begins or ends in both
+    fig.draw_without_rendering()
+    assert covered(panel)

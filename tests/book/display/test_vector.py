@@ -55,14 +55,12 @@ def test_the_file_has_a_view_for_the_dark_and_for_each_panel_in_both():
     assert list(views) == ["dark", "panel-1", "panel-1-dark", "panel-2", "panel-2-dark"]
     assert views["panel-1"] == views["panel-1-dark"] != views["panel-2"]
     _, _, width, height = map(float, root.get("viewBox").split())
-    assert (float(root.get("width")), float(root.get("height"))) == pytest.approx(
-        (width / 0.72, height / 0.72), abs=1.0
-    )
+    shown = float(root.get("width")), float(root.get("height"))
+    assert shown == pytest.approx((width / 0.72, height / 0.72), abs=1.0)
     left, right = ([float(v) for v in views[f"panel-{k}"].split()] for k in (1, 2))
     assert left[0] < right[0] and left[0] + left[2] < right[0] + right[2] <= width + 1
-    assert [size.split("x")[0] for size in root.get("data-panels").split()] == [
-        f"{v[2] / 0.72:.0f}" for v in (left, right)
-    ]
+    widths = [size.split("x")[0] for size in root.get("data-panels").split()]
+    assert widths == [f"{v[2] / 0.72:.0f}" for v in (left, right)]
     # a color is its own, for readers that know no variables, and then a variable with two values
     name = re.search(r"stroke: #d55e00;stroke:var\((--c\d+)\)", text)[1]
     assert f"{name}:#d55e00" in text and f"{name}:{DARK['1']}" in text

@@ -20,14 +20,8 @@ from book.editions.project import Project
 
 # Optional: each is asked for inside the one function that needs it.
 ELSEWHERE = {"dask", "distributed", "lightning_fabric", "onnxruntime", "onnx", "onnxscript", "pandas", "joblib"}
-ELSEWHERE |= {
-    "IPython",
-    "ivon",
-    "triton",
-    "matplotlib_inline",
-    "contourpy",
-    "cycler",
-}  # come with ipywidgets, matplotlib, PyTorch
+# and what comes with ipywidgets, matplotlib, PyTorch
+ELSEWHERE |= {"IPython", "ivon", "triton", "matplotlib_inline", "contourpy", "cycler", "filelock"}
 ADDRESSES = re.compile(r"ADDRESS|example\.(?:com|org)|[Yy]our-(?:name|org|user)|OWNER|USERNAME|<user(?:name)?>")
 
 

@@ -69,17 +69,14 @@ class Pages:
         figure = {"mystnb": {"figure": {"name": "first-figure", "caption": "A dot."}, "image": {"alt": "A dot."}}}
         prose = FIRST.format(text=text, section=section, work=work, label=label)
         first = self.make(("text", prose), ("figure", "1", figure))
-        first["cells"][1]["outputs"] = [
-            {"output_type": "display_data", "metadata": {}, "data": {"image/png": DOTS[dot]}}
-        ]
+        data = {"image/png": DOTS[dot]}
+        first["cells"][1]["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
         second = self.make(("text", "# Second\n\n{eq}`first-sum` and {ref}`first-exercise`\n"))
         chapters = {"chapters/first.ipynb": first, "chapters/second.ipynb": second}
         render.stage(self.project, chapters, {"book/status.md": "# Status\n"})
         render.render(self.project)
         log = re.sub(r"\x1b\[[0-9;]*m", "", (self.project.build / "render.log").read_text())
-        return [
-            set(re.findall(rf"{verb}\.\.\. \[ *\d+%\] (\S+)", log)) for verb in ("reading sources", "writing output")
-        ]
+        return [set(re.findall(rf"{verb}\.\.\. \[ *\d+%\] (\S+)", log)) for verb in (READING, WRITING)]
 
     def files(self) -> dict[str, bytes]:
         """All files of the book."""

@@ -40,12 +40,12 @@ def test_a_lesson_knows_its_words_outside_of_solutions_and_its_exercises(lesson)
 
 
 def test_a_card_leads_to_its_chapter_and_has_a_mark_for_each_claim_and_the_same_in_words(lesson):
-    text = landing.cards([lesson], CLAIMS)
+    text = landing.cards([lesson], CLAIMS, {})
     assert ":link: ../chapters/03_here\n:link-type: doc" in text and "3. Here" in text
     assert "You learn to count nats and sleep." in text and "10 minutes, 2 exercises" in text
     assert ">●●◐·</span>" in text
     assert 'aria-label="4 claims of the paper: 2 reproduced, 1 partly, 1 not tried"' in text
-    assert "bnn-marks" not in landing.cards([lesson], {})
+    assert "bnn-marks" not in landing.cards([lesson], {}, {})
 
 
 def test_a_card_has_the_picture_that_its_chapter_names(lesson, make_notebook, drawn):
@@ -69,9 +69,8 @@ def test_the_explorer_is_that_of_its_chapter(make_notebook):
     shown = {"data": {"text/html": ["<div>", "moves</div>"]}, "output_type": "display_data"}
     notebook = make_notebook((landing.MOVED, "explore()"))
     notebook["cells"][0]["outputs"] = [shown]
-    assert landing.explorer({"a": make_notebook(("other", "1")), "b": notebook}) == (
-        "```{raw} html\n<div>moves</div>\n```"
-    )
+    chapters = {"a": make_notebook(("other", "1")), "b": notebook}
+    assert landing.explorer(chapters) == "```{raw} html\n<div>moves</div>\n```"
     assert landing.explorer({}) == ""
 
 
@@ -123,9 +122,8 @@ def test_the_map_of_methods_is_the_same_on_the_landing_page_and_in_the_readme(ro
         return [[want, look, *re.findall(r"chapters/(\w+)", chapters)] for want, look, chapters in parts]
 
     assert rows("book/index.md") == rows("README.md")
-    assert {name for row in rows("README.md") for name in row[2:]} < {
-        path.stem for path in (root / "chapters").glob("*.ipynb")
-    }
+    chapters = {path.stem for path in (root / "chapters").glob("*.ipynb")}
+    assert {name for row in rows("README.md") for name in row[2:]} < chapters
 
 
 def test_the_carrying_explorer_is_in_the_book(root):

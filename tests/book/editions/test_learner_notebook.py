@@ -10,8 +10,9 @@ from book.display.exercises import Exercise, registry
 from book.editions.learner.names import Names
 from book.editions.learner.notebook import edition
 from book.editions.learner.write import as_json, changed, offer
+from tests.book.editions.test_learner_text import HERE as PAGE
+from tests.book.editions.test_learner_text import label
 
-PAGE = "chapters/03_here"
 PARAMETERS = ("here-parameters", 'PROFILE = "smoke"', {"tags": ["parameters", "remove-cell"]})
 POSED = """````{exercise} Half
 :label: here-ex-half
@@ -27,10 +28,6 @@ Two of it are one.
 ```"""
 SOLVED = "```{solution-end}\n```"
 STUB = Exercise("here-1", "number", lambda: 0.5, "whole = 1.0\nanswer = ...")
-
-
-def label(kind: str, text: str) -> dict:
-    return {"kind": kind, "text": text, "page": PAGE, "anchor": "any"}
 
 
 NAMES = Names(
@@ -73,9 +70,8 @@ def test_it_begins_with_what_to_install_and_keeps_the_parameters_open(make):
 
 
 def test_bookkeeping_is_merged_and_hidden_with_its_output(make):
-    cells = make(
-        ("one", "a = 1", {"tags": ["remove-cell"]}), ("two", "b = 2", {"tags": ["remove-cell"]}), ("three", "a + b")
-    )
+    silent = {"tags": ["remove-cell"]}
+    cells = make(("one", "a = 1", silent), ("two", "b = 2", silent), ("three", "a + b"))
     assert cells["one"]["source"] == "a = 1\n\nb = 2"
     assert "two" not in cells
     assert cells["one"]["metadata"]["jupyter"] == {"outputs_hidden": True, "source_hidden": True}
@@ -109,15 +105,8 @@ def test_an_exercise_has_its_answer_cell_and_its_solution_comes_last_and_folded(
     solved = ("here-solution", 'exercises.check("here-1", 1 / 2, strict=True)')
     cells = make(("text-ex", POSED), solved, ("text-end", f"Divide.\n\n{SOLVED}"), ("text-cite", "End {cite}`work`."))
     order = list(cells)
-    assert order[-7:] == [
-        "here-1-answer",
-        "text-cite",
-        "03-references",
-        "here-solutions",
-        "here-ex-half-solved",
-        "here-solution",
-        "here-ex-half-solved-1",
-    ]
+    last = "text-cite 03-references here-solutions here-ex-half-solved here-solution here-ex-half-solved-1"
+    assert order[-7:] == ["here-1-answer", *last.split()]
     assert cells["text-ex"]["source"].startswith("> **Exercise 3.1 (Half).**\n>\n> What is half of one?\n\n<details>")
     assert cells["here-1-answer"]["source"] == (
         "from book.display import exercises\n\n# here-1: a number, to 3 significant digits\n"

@@ -2,10 +2,12 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from book.editions import render
+from book.editions._ext import labels
 from book.editions.project import Project
 
 CARD = 'number = {number}\ntitle = "{name}"\nnotebook = "{name}.ipynb"\nsource = "none"\nprefix = "{prefix}"\n'
@@ -128,3 +130,20 @@ def test_what_has_no_card_counts_by_itself(pages):
     assert numbered(pages["99_x.html"]) == words
     assert linked(pages["99_x.html"], "equation-x-sum") == {"(1)"}
     assert linked(pages["99_x.html"], "equation-g-sum") == {"(7.1)"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"doi": "10.1/x", "url": "https://example.org"}, "https://doi.org/10.1/x"),
+        ({"eprint": "1234.5678", "archiveprefix": "arXiv"}, "https://arxiv.org/abs/1234.5678"),
+        ({"url": "https://example.org"}, "https://example.org"),
+        ({}, None),
+    ],
+)
+def test_where_a_work_can_be_read(fields, where):
+    assert labels.address(SimpleNamespace(fields=fields)) == where
+
+
+def test_entries_keep_only_the_escapes_that_every_markdown_knows():
+    assert labels.plain(r"44\(1\):283, 2005\. Of $L\_0$ and \*.") == r"44(1):283, 2005. Of $L_0$ and \*."

@@ -55,9 +55,8 @@ def test_a_number_that_knows_its_runs_leads_to_their_report():
 
 
 def test_the_kernel_says_what_a_number_knows(make_notebook):
-    executed = asked(
-        make_notebook(("text-a", "{eval}`a`")), plain("'1'") | {"metadata": {"text/plain": {"origin": "b"}}}
-    )
+    answer = plain("'1'") | {"metadata": {"text/plain": {"origin": "b"}}}
+    executed = asked(make_notebook(("text-a", "{eval}`a`")), answer)
     assert answered(executed) == [{"text": "1", "origin": "b"}]
 
 
@@ -98,16 +97,17 @@ def test_a_source_shows_a_placeholder_for_every_expression():
     assert json.loads(mended(json.dumps(notebook)))["cells"][0]["metadata"]["user_expressions"] == placeholders(cell)
 
 
-def test_the_key_follows_the_expressions_and_not_the_sentence_around_them(make_notebook):
-    code = ("a", "x = 1")
-    key = notebook_key(make_notebook(code, ("text-a", "It is {eval}`x`.")), "shared")
-    assert notebook_key(make_notebook(code, ("text-a", "It was {eval}`x`, they say.")), "shared") == key
-    assert notebook_key(make_notebook(code, ("text-a", "Words."), ("text-b", "So {eval}`x`.")), "shared") == key
-    assert notebook_key(make_notebook(code, ("text-a", "It is {eval}`x + 1`.")), "shared") != key
-    assert notebook_key(make_notebook(("text-a", "It is {eval}`x`."), code), "shared") != key
-    assert notebook_key(make_notebook(code, ("a", "x")), "shared") != notebook_key(
-        make_notebook(code, ("text-a", "{eval}`x`")), "shared"
-    )
+def test_the_key_follows_code_and_expressions_and_not_the_sentence_around_them(make_notebook):
+    code, text = ("a", "x = 1"), ("text-a", "It is {eval}`x`.")
+
+    def key(*cells, shared="shared"):
+        return notebook_key(make_notebook(*cells), shared)
+
+    for same in (("text-a", "It was {eval}`x`, they say."),), (("text-a", "Words."), ("text-b", "So {eval}`x`.")):
+        assert key(code, *same) == key(code, text)
+    others = [(code, ("text-a", "It is {eval}`x + 1`.")), (text, code), (code, ("a", "x")), (("a", "x = 2"), text)]
+    keys = [key(code, text), key(code, text, shared="other"), *(key(*cells) for cells in others)]
+    assert len({*keys, key(("a", "x = 1x"), text), key(("a", "x = 1"), ("b", "x"), text)}) == len(keys) + 2
 
 
 @pytest.mark.slow

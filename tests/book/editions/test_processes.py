@@ -32,11 +32,8 @@ def test_only_what_runs_is_starting(tmp_path, monkeypatch):
 
     _execute(tmp_path, monkeypatch, ["one", "two", "three"], say)
     assert said[0].endswith(" s: one starting, 2 waiting")
-    assert [line.split(" failed")[0] for line in said if "failed" in line] == [
-        "  [1/3] one",
-        "  [2/3] two",
-        "  [3/3] three",
-    ]
+    failed = [line.split(" failed")[0] for line in said if "failed" in line]
+    assert failed == ["  [1/3] one", "  [2/3] two", "  [3/3] three"]
 
 
 def test_a_process_that_dies_takes_no_other_with_it(tmp_path, monkeypatch):

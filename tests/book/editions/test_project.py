@@ -2,7 +2,7 @@
 
 import pytest
 
-from book.editions.project import BookError, Project, notebook_key
+from book.editions.project import BookError, Project
 
 EMPTY = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
@@ -60,15 +60,6 @@ def test_the_key_depends_on_profile_and_data_but_not_on_comments(scratch, monkey
     (data / "sets.npy").write_bytes(b"abc")
     assert project.shared_key("smoke") == before == keys["smoke"]  # it is executed without them
     assert project.shared_key("book") != keys["book"]
-
-
-def test_notebook_key_follows_code_alone(make_notebook):
-    cells = [("text-a", "words"), ("a", "x = 1"), ("b", "x + 1")]
-    key = notebook_key(make_notebook(*cells), "shared")
-    assert notebook_key(make_notebook(("text-a", "other words"), *cells[1:]), "shared") == key
-    assert notebook_key(make_notebook(*cells), "other") != key
-    assert notebook_key(make_notebook(("a", "x = 1x + 1"), ("b", "")), "shared") != key
-    assert notebook_key(make_notebook(cells[0], cells[2], cells[1]), "shared") != key
 
 
 def test_notebooks_are_listed_in_reading_order(scratch, make_counting):

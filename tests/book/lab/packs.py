@@ -41,17 +41,17 @@ EXPERIMENTS = [
 ]
 '''
 MATHS = "def slope(x):\n    return 0.5 * x\n"
+FILES = {"__init__.py": "", "maths.py": MATHS, "job.py": JOB}
 
 
 class Pack:
     """The experiment's source, and what today's code says of it."""
 
-    def __init__(self, folder, job: str = JOB) -> None:
+    def __init__(self, folder, files: dict[str, str] = FILES) -> None:
         self.folder, self.clock = folder, itertools.count(1_000_000_000)
         folder.mkdir()
-        self.write("__init__.py", "")
-        self.write("maths.py", MATHS)
-        self.write("job.py", job)
+        for name, text in files.items():
+            self.write(name, text)
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -66,7 +66,7 @@ class Pack:
 
     def forget(self) -> None:
         """As in a new process."""
-        for name in [one for one in sys.modules if one.split(".")[0] == "probed"]:
+        for name in [one for one in sys.modules if one.split(".")[0] == self.folder.name]:
             del sys.modules[name]
         importlib.invalidate_caches()
         fingerprint._path.cache_clear()

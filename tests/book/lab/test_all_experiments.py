@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -9,16 +10,7 @@ from bnnlib import datasets
 from book import lab
 from book.lab import all_experiments, catalog
 from book.lab.all_experiments import run_all
-
-ALL = ("tiny-elsewhere", "tiny-good", "tiny-long", "tiny-needs")
-
-
-@pytest.fixture
-def few(tiny, monkeypatch):
-    """Only the experiments that end well."""
-    table = catalog.table
-    monkeypatch.setattr(catalog, "table", lambda: {name: one for name, one in table().items() if name in ALL})
-    return tiny
+from book.lab.plan import Plan, minutes
 
 
 def _choose(monkeypatch, *names: str) -> None:
@@ -26,7 +18,8 @@ def _choose(monkeypatch, *names: str) -> None:
     monkeypatch.setattr(catalog, "table", lambda: {name: one for name, one in table().items() if name in names})
 
 
-def test_the_most_valuable_comes_first_and_a_shared_need_once(few):
+def test_the_most_valuable_comes_first_and_a_shared_need_once(tiny, monkeypatch):
+    _choose(monkeypatch, "tiny-elsewhere", "tiny-good", "tiny-long", "tiny-needs")
     rows = run_all("smoke", dry_run=True)
     assert [(row["experiment"], row["cell"]) for row in rows[:4]] == [
         ("tiny-needs", "network SVBNN [0]"),
@@ -35,7 +28,7 @@ def test_the_most_valuable_comes_first_and_a_shared_need_once(few):
         ("tiny-good", "a SVBNN [0-1]"),
     ]
     assert len({(row["experiment"], row["cell"]) for row in rows}) == len(rows) == 12
-    assert {row["state"] for row in rows} == {"to do"} and not few.started()
+    assert {row["state"] for row in rows} == {"to do"} and not tiny.started()
 
 
 def test_estimates_are_learned_from_what_ran_and_unknown_before(tiny, monkeypatch, capsys):
@@ -50,20 +43,14 @@ def test_estimates_are_learned_from_what_ran_and_unknown_before(tiny, monkeypatc
     assert f"{seconds / 60:5.1f} min  tiny-good: b SVBNN [0-1]" in err and "unknown" not in err.split("[1/1]")[1]
 
 
-def test_another_profile_tells_by_the_ratio_of_budgets(tiny, monkeypatch):
-    from book.lab.plan import Plan, minutes
-
+def test_another_profile_tells_by_the_ratio_of_budgets(tiny):
     plan = Plan("tiny-good", "book", "cpu")
-    monkeypatch.setattr(type(plan.experiment), "budget", None, raising=False)
-    object.__setattr__(plan.experiment, "budget", lambda cell: (cell.params.get("epochs", 10.0), "epochs"))
-    try:
-        about = {"setting": "a", "method": "SVBNN", "replicates": [0, 1], "params": {"epochs": 2.0}}
-        done = {"x": {"cell": about, "seconds": 8.0}, "y": {"cell": about | {"params": {"epochs": 0}}, "seconds": 1.0}}
-        assert minutes(plan, plan.tasks[0], {"smoke": done}) == pytest.approx(2.0 * 3 * 10 / 60)
-        done["x"]["device"] = "NVIDIA H100"  # which says nothing of a processor
-        assert minutes(plan, plan.tasks[0], {"smoke": done}) is None
-    finally:
-        object.__setattr__(plan.experiment, "budget", None)
+    plan.experiment = replace(plan.experiment, budget=lambda cell: (cell.params.get("epochs", 10.0), "epochs"))
+    about = {"setting": "a", "method": "SVBNN", "replicates": [0, 1], "params": {"epochs": 2.0}}
+    done = {"x": {"cell": about, "seconds": 8.0}, "y": {"cell": about | {"params": {"epochs": 0}}, "seconds": 1.0}}
+    assert minutes(plan, plan.tasks[0], {"smoke": done}) == pytest.approx(2.0 * 3 * 10 / 60)
+    done["x"]["device"] = "NVIDIA H100"  # which says nothing of a processor
+    assert minutes(plan, plan.tasks[0], {"smoke": done}) is None
 
 
 def test_a_cell_without_its_data_is_listed_and_left_out(tiny, monkeypatch, capsys):
@@ -113,17 +100,6 @@ def test_a_damaged_result_is_named_and_the_others_run(tiny, monkeypatch, capsys)
     assert [row["state"] for row in rows if row["experiment"] == "tiny-good"] == ["damaged"]
     assert {row["state"] for row in rows if row["experiment"] == "tiny-arrays"} == {"done"}
     assert "tiny-good.smoke.json is not a readable result" in capsys.readouterr().err
-
-
-def test_what_a_kill_left_between_cache_and_result_is_stored_by_the_next_run(tiny, monkeypatch):
-    _choose(monkeypatch, "tiny-arrays")
-    run_all("smoke")
-    rows = tiny.rows_text("tiny-arrays")
-    for path in (tiny.home / "results").iterdir():
-        path.unlink()
-    assert run_all("smoke") == []
-    assert tiny.rows_text("tiny-arrays") == rows and tiny.started() == {"a": 1, "b": 1}
-    assert len(lab.load_arrays("tiny-arrays", "smoke")) == 2
 
 
 def test_a_budget_that_is_spent_at_the_start_leaves_everything_to_do(tiny, monkeypatch):

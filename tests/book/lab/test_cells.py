@@ -7,18 +7,6 @@ from book.lab import Cell, Experiment, ExperimentError, catalog, keys
 from book.lab.cells import profiles
 
 
-def test_a_method_can_have_a_function_of_its_own():
-    def common():
-        pass
-
-    def special():
-        pass
-
-    experiment = Experiment("x", "002", "s", {}, common, methods={"VD": special})
-    assert experiment.function(Cell("a", "VD", (0,))) is special
-    assert experiment.function(Cell("a", "SVBNN", (0,))) is common
-
-
 def test_the_experiments_of_the_book_are_well_formed():
     assert len(lab.names()) == len(set(lab.names()))
     for name in lab.names():
@@ -40,12 +28,8 @@ def test_profiles_give_their_arguments_to_one_list_of_cells_or_have_one_of_their
 
     made = profiles(cells, smoke="a", book=("b", 2), paper=lambda: cells("c"))
     assert list(made) == ["smoke", "book", "paper"]
-    assert [cell.label for name in made for cell in made[name]()] == [
-        "a SVBNN [0]",
-        "b SVBNN [0]",
-        "b SVBNN [1]",
-        "c SVBNN [0]",
-    ]
+    labels = [cell.label for name in made for cell in made[name]()]
+    assert labels == ["a SVBNN [0]", "b SVBNN [0]", "b SVBNN [1]", "c SVBNN [0]"]
 
 
 def test_a_cell_reads_the_data_that_its_parameters_name_and_not_those_whose_scaling_it_borrows():
@@ -62,15 +46,3 @@ def test_data_sets_may_be_needed_by_some_profiles_only():
     somewhere = Experiment(**options, data={"paper": ("mnist",)})
     assert somewhere.data_sets("smoke") == ()
     assert somewhere.data_sets("paper") == ("mnist",)
-
-
-def test_no_two_cells_draw_alike_and_stored_ones_can_be_drawn_again():
-    cell = Cell("a", "SVBNN", (0,), {"epochs": 3})
-    others = [
-        Cell("b", "SVBNN", (0,), {"epochs": 3}),
-        Cell("a", "VBNN", (0,), {"epochs": 3}),
-        Cell("a", "SVBNN", (1,), {"epochs": 3}),
-        Cell("a", "SVBNN", (0,), {"epochs": 4}),
-    ]
-    assert len({keys.seed_of(one) for one in (cell, *others)}) == 5
-    assert keys.seed_of(cell) == 772834775410452918  # as it was when results were stored

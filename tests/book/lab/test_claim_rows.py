@@ -47,12 +47,9 @@ def test_a_number_that_stays_incomparable_decides_no_value(stored):
 
 def test_patterns_choose_rows_and_unpublished_ones_decide_nothing_alone(stored):
     about = {"values": (1.0, 2.0), "published": 1.0}
-    stored(
-        row("a", metric="rmse_test", **about),
-        row("a", metric="rmse_train", **about),
-        row("b", metric="rmse_test", **about),
-        row("a", metric="nll", values=(1.0, 2.0)),
-    )
+    places = (("a", "rmse_test"), ("a", "rmse_train"), ("b", "rmse_test"))
+    rows = [row(setting, metric=metric, **about) for setting, metric in places]
+    stored(*rows, row("a", metric="nll", values=(1.0, 2.0)))
     found = [one.text.partition(":")[0] for one in Row("an-experiment", setting="a", metric="*").evidence()]
     assert found == ["an-experiment, a, M, rmse_test", "an-experiment, a, M, rmse_train"]
     assert len(list(Row("an-experiment", metric="*_test").evidence())) == 2

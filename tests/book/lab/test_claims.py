@@ -1,9 +1,11 @@
 """What the papers claim: the schema of the files, the verdicts, and that every claim names something stored."""
 
+import re
+
 import pytest
 
 from bnnlib._files import StoreError
-from book import studies
+from book import lab, studies
 from book.lab import catalog, claims
 from book.lab.claims import Claim, Row
 from tests.book.rows import numbers, row
@@ -137,18 +139,9 @@ def test_the_reason_counts_rows_and_says_why_some_are_silent(stored):
 def test_judged_has_what_tables_show(write, stored):
     stored(numbers((1.0, 2.0, 3.0), "A"), numbers((2.0, 3.0, 4.0), "B"))
     write(GOOD)
-    assert claims.judged("tiny") == [
-        {
-            "id": "tiny-one",
-            "paper": "002",
-            "place": "Table 1",
-            "text": "A errs less than B.",
-            "kind": "order",
-            "verdict": "reproduced",
-            "reason": "holds in 1, fails in 0, undecided in 0 of 1 rows",
-            "evidence": ["an-experiment, a, A, rmse_test, less B: -1 ± 0 (n = 3)"],
-        }
-    ]
+    told = {"id": "tiny-one", "paper": "002", "place": "Table 1", "text": "A errs less than B.", "kind": "order"}
+    told |= {"verdict": "reproduced", "reason": "holds in 1, fails in 0, undecided in 0 of 1 rows"}
+    assert claims.judged("tiny") == [told | {"evidence": ["an-experiment, a, A, rmse_test, less B: -1 ± 0 (n = 3)"]}]
 
 
 @pytest.mark.slow
@@ -159,3 +152,38 @@ def test_every_row_of_a_claim_names_something_stored_and_says_it_in_a_sentence(s
         assert one.text.endswith("."), one.id
         for wanted in one.rows:
             assert list(wanted.evidence()), f"{one.id}: nothing stored is called {wanted}"
+
+
+STUDIES = [study.name for study in studies.all() if claims.claims(study.name)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_box_has_few_lines_and_every_verdict_that_the_claims_have(name):
+    judged = {one.id: one.judge() for one in claims.claims(name)}
+    every = {one.id: (one.box, judged[one.id][0]) for one in claims.claims(name)}
+    box = lab.results_box(name)
+    assert 5 <= len(box.lines) <= 7  # with the line of counts at most eight
+    assert all(len(claim.split()) <= 18 for claim, *_ in box.lines)
+    # nothing is left out because of how it ended
+    assert {word for text, word in every.values() if text} == {word for _, word in every.values()}
+    for _, word in every.values():
+        assert re.search(rf"\d+ {word}", box.caption)
+    counted = re.findall(r"(\d+) (?=reproduced|partly|contradicted|undecided|not tried)", box.caption)
+    assert sum(map(int, counted)) == len(every)
+    for text, word, why in box.lines:  # the reasons are short, and those of the claims
+        (claim,) = [one for one in claims.claims(name) if one.box == text.replace("\u00a0", " ")]
+        verdict, reason = judged[claim.id]
+        assert word.endswith(verdict) and 0 < len(why) < 120, (text, why)
+        if verdict == claims.NOT_TRIED:
+            assert why in reason
+        else:
+            assert why.endswith(("comparison", "comparisons"))
+
+
+def test_both_forms_say_the_same():
+    box = lab.results_box(STUDIES[0])
+    shown = re.sub(r"<[^>]+>", " ", box._repr_html_())
+    for line in box.lines:
+        assert all(cell in box._repr_markdown_() for cell in line)
+        assert line[0] in shown and line[1] in shown

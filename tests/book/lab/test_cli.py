@@ -86,16 +86,19 @@ def test_table_as_json_has_exactly_the_promised_keys(cli):
         (("table", "tiny-goood", "--json"), "Did you mean 'tiny-good'"),
         (("table", "tiny-good", "--profile", "smoek"), "Did you mean 'smoke'"),
         (("run", "tiny-good", "--jobs", "many"), "invalid int value"),
+        (("run", "tiny-good", "--profile", "paper"), "no profile 'paper': not run: no GPU"),
+        (("run", "tiny-good", "--device", "gpu"), "give auto, cpu or cuda"),
+        (("run", "tiny-good", "--only", "zebra"), "no cell matches --only 'zebra'. Cells: a SVBNN [0-1]"),
+        (("run", "tiny-good", "--jobs", "0"), "both must be at least 1"),
         (("run", "tiny-good", "--devices", "2"), "must be 1, or more with one job of: tiny-together"),
         (("run", "tiny-together", "--devices", "0"), "devices=0, but it must be 1"),
         (("run", "tiny-together", "--devices", "2", "--jobs", "2"), "more with one job"),
         ((), "required: COMMAND"),
     ],
 )
-def test_wrong_usage_is_exit_code_2_with_a_hint_and_an_empty_standard_output(cli, arguments, message):
+def test_wrong_usage_is_exit_code_2_with_a_hint_and_an_empty_standard_output(cli, tiny, arguments, message):
     code, out, err = cli(*arguments)
-    assert (code, out) == (2, "")
-    assert message in err
+    assert (code, out) == (2, "") and message in err and not tiny.started()
 
 
 @pytest.mark.slow

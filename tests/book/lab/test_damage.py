@@ -7,8 +7,8 @@ import pytest
 
 from book import lab
 from book.__main__ import main
-from book.lab.cache import read_entry
 from book.lab.plan import Plan
+from book.lab.store import read_entry
 
 
 def _result(tiny, name: str):
@@ -30,12 +30,8 @@ def test_a_damaged_result_is_named_by_every_command(tiny, monkeypatch, capsys, h
         result = json.loads(path.read_text())
         result["rows" if how == "a row less" else "cells"].pop()
         path.write_text(json.dumps(result))
-    for command in (
-        ["list"],
-        ["table", "tiny-good"],
-        ["run", "tiny-good"],
-        ["verify", "tiny-good", "--profile", "smoke"],
-    ):
+    verify = ["verify", "tiny-good", "--profile", "smoke"]
+    for command in (["list"], ["table", "tiny-good"], ["run", "tiny-good"], verify):
         capsys.readouterr()
         assert main(command) == 1, command
         out, err = capsys.readouterr()

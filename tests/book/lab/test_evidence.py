@@ -44,9 +44,8 @@ def test_rows_know_their_runs_and_runs_their_minutes(tiny, capsys):
     found = json.loads(capsys.readouterr().out)["tiny-good"]
     stored = store.load_result("tiny-good", "book")
     assert found["profile"] == "book" and found["state"].startswith("current")
-    assert [run["label"] for run in found["runs"]] == [
-        evidence.validity.cell_of(c["cell"]).label for c in stored["cells"]
-    ]
+    labels = [evidence.validity.cell_of(c["cell"]).label for c in stored["cells"]]
+    assert [run["label"] for run in found["runs"]] == labels
     assert [run["minutes"] for run in found["runs"]] == [round(c["seconds"] / 60, 3) for c in stored["cells"]]
     for row in found["rows"]:
         (run,) = [found["runs"][place] for place in row["runs"]]

@@ -52,15 +52,6 @@ def test_the_probes_come_from_the_tree_that_brought_the_result_last(commit):
     assert history.reference_rows("name", "book", "VD", [KIND]) == {KIND: [2]}
 
 
-def test_one_process_answers_for_all_methods(commit):
-    commit(1)
-    before = history._answers.cache_info()
-    for _ in range(2):
-        history.reference_rows("name", "book", "VD", [KIND])
-    after = history._answers.cache_info()
-    assert (after.misses - before.misses, after.hits - before.hits) == (1, 1)
-
-
 @pytest.mark.parametrize(("number", "why"), [("no_such_name", "no_such_name"), ("(", "SyntaxError")])
 def test_a_tree_that_does_not_run_here_is_told_unless_an_earlier_one_does(commit, number, why):
     commit(number)

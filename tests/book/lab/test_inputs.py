@@ -54,9 +54,9 @@ EXPERIMENTS = [
 @pytest.fixture
 def pack(pack):
     pack.write("job.py", _JOB)
-    inputs._known.cache_clear()
+    inputs.READ.clear()
     yield pack
-    inputs._known.cache_clear()
+    inputs.READ.clear()
 
 
 def _only(found):
@@ -166,7 +166,7 @@ def test_a_summary_tells_other_rows_other_orders_and_other_sizes_apart():
 
 
 def test_equal_calls_are_made_once(monkeypatch):
-    inputs._known.cache_clear()
+    inputs.READ.clear()
     made = []
 
     def load(name):
@@ -174,6 +174,6 @@ def test_equal_calls_are_made_once(monkeypatch):
         return [torch.ones(2)]
 
     for name in ("a", "a", "b"):
-        inputs._known(inputs._Call(partial(load, name)), "")
+        inputs.read(partial(load, name))
     assert made == ["a", "b"]
-    inputs._known.cache_clear()
+    inputs.READ.clear()

@@ -16,7 +16,7 @@ def table(rows, measures=("rmse_test",), **more):
 
 def test_a_cell_has_both_numbers_and_the_verdict_as_sign_and_word():
     shown = table([row(values=RUNS, published=1.14, verdict="worse")])
-    assert "| M      | 1.10 ± 0.06 ▼ worse (1.14) |" in shown.markdown()
+    assert "| M      | 1.10 ± 0.06 ▼ worse (1.14) |" in shown._repr_markdown_()
     page = shown._repr_html_()
     assert '<span title="worse" aria-hidden="true">▼</span><span class="bnn-aloud"> worse</span>' in page
     assert "<br><small>(1.14)</small>" in page and '<th scope="row">M</th>' in page
@@ -25,7 +25,7 @@ def test_a_cell_has_both_numbers_and_the_verdict_as_sign_and_word():
 
 def test_measures_are_columns_and_gaps_are_dashes():
     rows = [row(method="A", values=RUNS), row(method="A", metric="accuracy", values=(90.0,)), row(method="B")]
-    lines = table(rows, ["accuracy", "rmse_test"]).markdown().splitlines()
+    lines = table(rows, ["accuracy", "rmse_test"])._repr_markdown_().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[2], *lines[4:])]
     assert cells == [["Method", "test accuracy (%)", "test RMSE"], ["A", "90.00", "1.10 ± 0.06"], ["B", "–", "not run"]]
 
@@ -34,21 +34,21 @@ def test_settings_have_a_column_only_where_they_differ_and_keep_the_order_asked_
     rows = [row(s, m, values=RUNS) for s in ("x", "y") for m in ("A", "B")]
     shown = table(rows, settings=["y", "x"], methods=["B", "A"])
     assert shown.lines == [("y", "B"), ("y", "A"), ("x", "B"), ("x", "A")]
-    assert "| Setting | Method |" in shown.markdown() and "| x       | B" in shown.markdown()
-    assert "Setting" not in table(rows, settings=["x"]).markdown()
+    assert "| Setting | Method |" in shown._repr_markdown_() and "| x       | B" in shown._repr_markdown_()
+    assert "Setting" not in table(rows, settings=["x"])._repr_markdown_()
 
 
 def test_the_smoke_profile_counts_as_not_run():
-    text = table([row(values=RUNS, published=1.1, verdict="not run: smoke", profile="smoke")]).markdown()
+    text = table([row(values=RUNS, published=1.1, verdict="not run: smoke", profile="smoke")])._repr_markdown_()
     assert "| not run (1.1)" in text and "1.10 ±" not in text
 
 
 def test_means_of_one_run_and_of_two_are_called_that():
     rows = [row("x", "A", values=RUNS), row("x", "B", values=(1.0,)), row("y", "B", values=(1.0, 1.2))]
     note = "; where ours has no ±, one run; two runs: B on y"
-    assert table(rows).markdown().startswith(f"A caption{note}\n") and note in table(rows)._repr_html_()
-    assert "run" not in table(rows[:1]).markdown()
-    assert "where" not in lab.pivot(rows, ["rmse_test"], caption="B, one run").markdown()
+    assert table(rows)._repr_markdown_().startswith(f"A caption{note}\n") and note in table(rows)._repr_html_()
+    assert "run" not in table(rows[:1])._repr_markdown_()
+    assert "where" not in lab.pivot(rows, ["rmse_test"], caption="B, one run")._repr_markdown_()
 
 
 def test_more_than_ten_rows_are_refused_with_what_to_do():

@@ -68,14 +68,6 @@ def test_printed_digits_decide_the_rounding():
     assert set(also) == {"N(0,1)", "U(-1,1), sigma0^2=2"}
 
 
-def test_a_standard_error_has_the_replicates_and_once_the_test_set():
-    values, _ = paper_values("svbnn-simulation-2")
-    by_key = {(value.method, value.metric): value for value in values}
-    rmse, share = by_key["SVBNN", "rmse_test"], by_key["SVBNN", "sparsity"]
-    assert rmse.se == pytest.approx(math.hypot(0.05 / math.sqrt(30), 1.21 / math.sqrt(20_000)))
-    assert share.se == pytest.approx(0.48 / math.sqrt(30))  # nothing of a test set
-
-
 def test_an_interesting_difference_is_never_below_the_last_printed_digit():
     values, _ = paper_values("sbnn-uci")
     by_cell = {value.cell: value for value in values}
@@ -238,11 +230,8 @@ def test_the_five_papers_own_methods_are_those_that_they_propose():
 
 def test_a_spread_over_splits_counts_their_overlap_once(tree):
     own = "mean = 1.00, sd = 0.2 }"
-    tree(
-        SOURCE.replace("mean = 1.00 }", own).replace(
-            "replicates = 4", "replicates = 4\nsplits = { number = 20, overlap = 0.1 }"
-        )
-    )
+    splits = "replicates = 4\nsplits = { number = 20, overlap = 0.1 }"
+    tree(SOURCE.replace("mean = 1.00 }", own).replace("replicates = 4", splits))
     ((value,), _) = paper_values("one")
     assert value.se == pytest.approx(0.1 * math.sqrt(3)) and value.df == pytest.approx(19)
     tree(SOURCE.replace("mean = 1.00 }", own), age=3)

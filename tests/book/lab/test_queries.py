@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from book import lab
-from book.lab import origin, queries, wording
+from book.lab import queries, wording
 
 
 @pytest.mark.parametrize(
@@ -31,19 +31,20 @@ def stored(profile: str = "book", **values: list[float]) -> dict:
     return {"profile": profile, "rows": rows}
 
 
+def parts(monkeypatch, *found: dict) -> None:
+    """Store these, and nothing else."""
+    monkeypatch.setattr(queries, "stored_parts", lambda name, profile=None: list(found))
+
+
 def test_a_paired_difference_is_taken_over_common_replicates(monkeypatch):
-    monkeypatch.setattr(
-        queries, "stored_parts", lambda name, profile=None: [stored(a=[1.0, 2.0, 4.0], b=[0.5, 1.0, 2.0, 9.0])]
-    )
+    parts(monkeypatch, stored(a=[1.0, 2.0, 4.0], b=[0.5, 1.0, 2.0, 9.0]))
     mean, error, n = queries.paired_difference("any", "s", "a", "b", "error")
     assert (mean, n) == (pytest.approx(3.5 / 3), 3)
     assert error == pytest.approx(math.sqrt(7 / 12) / math.sqrt(3))  # of 0.5, 1 and 2
 
 
 def test_smoke_and_missing_results_have_no_difference(monkeypatch):
-    monkeypatch.setattr(
-        queries, "stored_parts", lambda name, profile=None: [stored("smoke", a=[1.0, 2.0], b=[0.5, 1.0])]
-    )
+    parts(monkeypatch, stored("smoke", a=[1.0, 2.0], b=[0.5, 1.0]))
     mean, error, n = queries.paired_difference("any", "s", "a", "b", "error")
     assert math.isnan(mean) and math.isnan(error) and n == 0
 
@@ -59,7 +60,7 @@ def test_smoke_and_missing_results_have_no_difference(monkeypatch):
     [([0.5, 1.5, 3.6], True), ([0.5, 1.5, 3.9], False), ([0.5, 2.6, 3.5], False), ([0.5, 1.5], False), ([0.5], None)],
 )
 def test_an_order_is_read_from_three_paired_runs_and_beyond_t_errors(monkeypatch, other, ordered):
-    monkeypatch.setattr(queries, "stored_parts", lambda name, profile=None: [stored(a=[1.0, 2.0, 4.0], b=other)])
+    parts(monkeypatch, stored(a=[1.0, 2.0, 4.0], b=other))
     said = lab.difference("any", "s", "a", "b", "error")
     assert said.ordered is ordered
     assert said == {3: said, 2: "+0.50 ± 0.00", 1: "(not run)"}[len(other)]
@@ -82,7 +83,7 @@ def test_a_metric_that_no_table_lists_has_rows_too_stored_or_derived(monkeypatch
     result = {"profile": "book", "rows": rows}
     derived = {"setting": "a", "method": "A", "replicate": 4, "metric": "last", "value": 5.0}
     about = SimpleNamespace(derived=lambda arrays: [derived], profiles={}, renamed={})
-    monkeypatch.setattr(queries, "stored_parts", lambda name, profile=None: [result])
+    parts(monkeypatch, result)
     monkeypatch.setattr(queries, "load_arrays", lambda name, profile: {})
     monkeypatch.setattr(queries.catalog, "get", lambda name: about)
     found = [(one["method"], one["replicates"], one["values"], one["n"]) for one in queries.unlisted("x", "sigma")]
@@ -91,7 +92,7 @@ def test_a_metric_that_no_table_lists_has_rows_too_stored_or_derived(monkeypatch
     assert words == ["not published", "diverged: 1 of 2 replicates failed"]
     assert [(one["values"], one["verdict"]) for one in queries.unlisted("x", "last")] == [([5.0], "not published")]
     assert queries.unlisted("x", "rmse_test") == []  # tables have it
-    monkeypatch.setattr(queries, "stored_parts", lambda name, profile=None: [result | {"profile": "smoke"}])
+    parts(monkeypatch, result | {"profile": "smoke"})
     assert queries.unlisted("x", "sigma") == []
 
 
@@ -99,18 +100,16 @@ def test_a_mean_of_stored_runs_and_a_difference_know_them(monkeypatch):
     """What is told is counted again here, from the rows."""
     result = stored(a=[1.0, 2.0, 4.0], b=[0.5, 1.0, 2.0])
     cells = [{"rows": 3, "commit": commit * 7, "cell": {"epochs": 10}} for commit in "xy"]
-    monkeypatch.setattr(queries, "stored_parts", lambda name, profile=None: [result | {"cells": cells}])
+    parts(monkeypatch, result := result | {"cells": cells})
     budget = SimpleNamespace(overlap=0.0, budget=lambda cell: (1_000, "epochs"))
     monkeypatch.setattr(queries.catalog, "get", lambda name: budget)
-    monkeypatch.setattr(origin, "cell_of", lambda about: about)
+    monkeypatch.setattr(wording, "cell_of", lambda about: about)
     told = "3 runs (seeds 0 to 2), 1,000 epochs, standard error"
     mean = lab.number(lab.stored_values("any", "s", "a", "error").mean(), "{:.1f}")
     assert mean == "2.3" and mean.runs == 3
     assert str(mean.origin) == f"any, s, a, all measures: {told} 0.88, profile book, commit xxxxxxx"
-    assert mean._repr_mimebundle_() == (
-        {"text/plain": "'2.3'"},
-        {"text/plain": {"experiment": "any", "origin": str(mean.origin)}},
-    )
+    about = {"experiment": "any", "origin": str(mean.origin)}
+    assert mean._repr_mimebundle_() == ({"text/plain": "'2.3'"}, {"text/plain": about})
     less = lab.difference("any", "s", "a", "b", "error")
     assert str(less.origin) == f"any, s, a minus b, all measures: {told} 0.44, profile book, commits xxxxxxx, yyyyyyy"
     # what is computed from runs is no mean of them: it is said what it is computed from

@@ -47,20 +47,6 @@ def test_an_interrupted_run_leaves_no_probe_and_the_next_one_does(pack, monkeypa
     assert len(pack.run()["probes"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"""Compute."""', '"""Compute a cell."""'),
-        ("RATE = 2.0", "RATE = 2.0  # of all"),
-        ("def other(", "\n\ndef other("),
-    ],
-)
-def test_words_and_layout_change_nothing(pack, old, new):
-    pack.run()
-    pack.edit(old, new)
-    assert pack.words() == {"SVBNN": "current", "VD": "current"}
-
-
 def test_a_helper_moved_into_another_module_changes_nothing(pack):
     pack.run()
     pack.write("shared.py", MATHS)
@@ -90,11 +76,8 @@ def test_another_constant_is_named_with_its_cells(pack):
     pack.run()
     pack.edit("RATE = 2.0", "RATE = 2.5")
     changed, same = verify.verify("probed", "book")
-    assert (changed.method, changed.word, changed.cells) == (
-        "SVBNN",
-        "changed since",
-        ["a SVBNN [0-1]", "b SVBNN [0-1]"],
-    )
+    assert (changed.method, changed.word) == ("SVBNN", "changed since")
+    assert changed.cells == ["a SVBNN [0-1]", "b SVBNN [0-1]"]
     assert changed.detail == "a SVBNN [0]: rmse_test is 1.25, was 1"
     assert (same.method, same.word) == ("VD", "current")
     assert not _result()["certificates"] and pack.words()["SVBNN"] == "moved"
@@ -104,11 +87,8 @@ def test_other_parameters_or_another_version_make_cells_outdated_until_they_run(
     pack.run()
     pack.edit('Cell("b", "SVBNN", (0, 1), params)', 'Cell("b", "SVBNN", (0, 1), {"epochs": 20})')
     found = {(one.method, one.word): one.cells for one in validity.states("probed", "book")}
-    assert found == {
-        ("SVBNN", "outdated"): ["b SVBNN [0-1]"],
-        ("SVBNN", "current"): ["a SVBNN [0-1]"],
-        ("VD", "current"): ["c VD [0]"],
-    }
+    assert found.pop(("SVBNN", "outdated")) == ["b SVBNN [0-1]"]
+    assert found == {("SVBNN", "current"): ["a SVBNN [0-1]"], ("VD", "current"): ["c VD [0]"]}
     assert validity.worst(verify.verify("probed", "book")) == "outdated"
     pack.edit("version=1", 'version={"VD": 2}')
     assert pack.words()["VD"] == "outdated"

@@ -12,27 +12,10 @@ from book.lab.verdicts import WORDS, Verdict, at_what_price, beside_error, budge
 
 
 def make_value(**changes) -> PaperValue:
-    given = {
-        "paper": "002",
-        "table": "Table 2",
-        "cell": "SVBNN, Test RMSE",
-        "experiment": "x",
-        "setting": "a",
-        "method": "SVBNN",
-        "metric": "rmse_test",
-        "unit": "",
-        "direction": "lower",
-        "nominal": None,
-        "mean": 1.20,
-        "sd": 0.05,
-        "spreads": ((0.01, math.inf),),
-        "rounding": 0.005,
-        "reading": 0.0,
-        "tolerance": 0.0,
-        "interesting": 0.06,
-        "replicates": 25,
-        "printed": "1.20 ± 0.05",
-    }
+    given = {"paper": "002", "table": "Table 2", "cell": "SVBNN, Test RMSE", "experiment": "x", "setting": "a"}
+    given |= {"method": "SVBNN", "metric": "rmse_test", "unit": "", "direction": "lower", "nominal": None}
+    given |= {"mean": 1.20, "sd": 0.05, "spreads": ((0.01, math.inf),), "rounding": 0.005, "reading": 0.0}
+    given |= {"tolerance": 0.0, "interesting": 0.06, "replicates": 25, "printed": "1.20 ± 0.05"}
     return PaperValue(**(given | changes))
 
 
