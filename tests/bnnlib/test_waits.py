@@ -258,6 +258,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", STEPS, ids=lambda case: " ".join(getattr(c, "__name__", str(c)) for c in case))
 def test_no_step_waits_or_mixes_devices(case, watch):
     """A read of a value on the device makes a GPU stand still once a step; tensors of two devices fail there."""

@@ -88,6 +88,7 @@ def test_what_two_packages_export_has_its_source_in_one_place(api):
     assert [api.source_once(None, *one) for one in asked] == [None, "bnnlib.train"]
 
 
+@pytest.mark.slow
 def test_other_projects_find_every_name(api, built_book):
     head, _, packed = (built_book / "objects.inv").read_bytes().partition(b"zlib.\n")
     assert b"# Project: bnnlib\n" in head

@@ -61,6 +61,7 @@ def test_the_calls_that_stand_for_a_cell_load_its_data_sets_and_no_others(name, 
                 assert str(asked.value) in own, f"{cell.label} of {name} ({profile}) reads {asked.value}, not {own}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_what_changes_on_the_way_is_named_in_the_schedules(name):
     """Step sizes, temperatures, weights of the divergence, shares to prune: functions that `schedules` reaches."""

@@ -236,6 +236,7 @@ def test_lambda_opt_keeps_the_prior_s_networks_sparse():
 
 
 # equation: svbnn-predictive
+@pytest.mark.slow
 def test_the_predictive_mean_averages_networks_with_one_set_of_weights_each(generator):
     layer = bnn.SpikeSlabLinear(1, 1, bias=False, prior_inclusion_probability=0.1)
     with torch.no_grad():

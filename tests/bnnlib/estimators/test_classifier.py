@@ -19,6 +19,7 @@ def test_finds_the_inputs_and_tells_the_classes(classifier):
     assert np.array_equal(classifier.predict(x), classifier.classes_[probabilities.argmax(axis=1)])
 
 
+@pytest.mark.slow
 def test_entropy_splits(classifier):
     x, _ = classes(seed=3)
     total, aleatoric, epistemic = classifier.uncertainty(x)

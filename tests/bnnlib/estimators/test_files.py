@@ -21,6 +21,7 @@ def test_settings_alone_can_be_saved(tmp_path):
     assert not hasattr(again, "network_")
 
 
+@pytest.mark.slow
 def test_the_wrong_file_says_what_it_is(classifier, tmp_path):
     path = classifier.save(tmp_path / "model.bnn")
     with pytest.raises(DamagedFileError, match=r"holds a SparseClassifier, not a SparseRegressor"):

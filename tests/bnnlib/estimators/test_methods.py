@@ -6,6 +6,8 @@ import pytest
 from bnnlib.estimators import METHODS, ConvergenceWarning, SparseClassifier, SparseRegressor
 from tests.bnnlib.estimators.tables import QUICK, classes, table
 
+pytestmark = pytest.mark.slow
+
 # a tenth of the rate of the others: SGHMC's is of the mean loss and multiplies no moments
 SETTINGS = {method: QUICK | {"method": method} for method in METHODS}
 SETTINGS["sghmc"] |= {"learning_rate": 0.003, "epochs": 1500}
@@ -18,7 +20,6 @@ def fitted(request) -> SparseRegressor:
     return SparseRegressor(**SETTINGS[request.param]).fit(*table())
 
 
-@pytest.mark.slow
 def test_predictions_hold_the_noise(fitted):
     x, y = table(rows=1000, seed=1)
     assert fitted.score(x, y) > 0.8
@@ -54,7 +55,6 @@ def test_saving_keeps_predictions_and_training(fitted, tmp_path):
     assert np.array_equal(a, b) and not np.array_equal(a, fitted.predict(x))
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_classifies(method):
@@ -66,7 +66,6 @@ def test_every_method_classifies(method):
     assert np.isfinite(model.predict_proba(x)).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [SparseRegressor, SparseClassifier])
 @pytest.mark.parametrize("method", ["gaussian", "sghmc"])
 def test_a_count_may_be_a_whole_float(estimator, method, tmp_path):
@@ -85,7 +84,6 @@ def test_a_count_may_be_a_whole_float(estimator, method, tmp_path):
     np.testing.assert_array_equal(*draws)
 
 
-@pytest.mark.slow
 def test_the_batch_size_decides_on_the_epochs(monkeypatch):
     monkeypatch.setattr("bnnlib.estimators.settings._STEPS", 20)
     model = SparseRegressor("gaussian", hidden=(2,), batch_size=30.0).fit(*table(rows=60))

@@ -113,6 +113,7 @@ def test_groups_enter_together():
 # inclusion
 
 
+@pytest.mark.slow
 def test_selected_inputs_are_filled_and_the_rest_is_told(regressor):
     ax = plot_inclusion(regressor, top=5)
     assert [text.get_text() for text in ax.get_yticklabels()][:3] != []
@@ -271,6 +272,7 @@ def test_levels_that_held_out_rows_cannot_promise_are_left_out():
     assert levels.max() == 0.9  # 15 rows promise 15 / 16
 
 
+@pytest.mark.slow
 def test_three_classes_ask_whether_the_likeliest_is_right():
     x, y = classes(names=("a", "b", "c"))
     model = SparseClassifier(**QUICK | {"epochs": 200}).fit(x, y)

@@ -7,6 +7,8 @@ import torch
 from bnnlib.estimators import SparseRegressor, scatter
 from bnnlib.estimators.scatter import Errors, OfErrors, learn
 
+pytestmark = pytest.mark.slow
+
 NOISY = {"noise": "heteroscedastic", "random_state": 0, "epochs": 800, "batch_size": 300, "learning_rate": 0.03}
 
 
@@ -37,7 +39,6 @@ def test_the_loss_is_the_normal_distribution_of_the_errors():
     assert float(OfErrors()(g, target)) == pytest.approx(float(expected) - constant)
 
 
-@pytest.mark.slow
 def test_the_noise_follows_its_input_and_the_mean_gains(fitted):
     x, _, scale = rows(2000, 1)
     plain = SparseRegressor(random_state=0).fit(*rows(200, 0)[:2])
@@ -52,7 +53,6 @@ def test_the_noise_follows_its_input_and_the_mean_gains(fitted):
     assert fitted.noise_scale_ == pytest.approx(np.sqrt(np.square(rows(200, 0)[2]).mean()), rel=0.4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("interval", ["posterior", "conformal"])
 def test_intervals_hold_their_share_where_it_is_quiet_and_loud(fitted, interval):
     x, y, scale = rows(3000, 2)

@@ -120,6 +120,7 @@ def test_a_generator_makes_draws_repeatable_and_leaves_the_global_one_alone(any_
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.slow
 def test_mean_of_many_draws_is_the_mean(linear):
     torch.manual_seed(0)
     layer = linear(3, 2, dtype=torch.float64).eval()

@@ -153,6 +153,7 @@ def test_predict_honors_the_mode_around_it(context):
     assert not torch.equal(*bnn.predict(network, x, 2)) and network[0].weight_mode == "mean"
 
 
+@pytest.mark.slow
 def test_a_training_is_the_same_while_another_thread_predicts():
     x = torch.randn(200, 5, generator=generator(1))
     y = (x[:, 0] > 0).long()

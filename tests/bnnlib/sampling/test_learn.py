@@ -29,6 +29,7 @@ def rate_of(density, generator):
 
 
 # "vi" needs no points of the target
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "given"),
     [(name, given) for name in OBJECTIVES for given in (False, True) if not (name == "vi" and given)],

@@ -101,6 +101,7 @@ def test_of_a_view_its_part_alone_is_written(tmp_path):
     assert store.nbytes < 5000 and torch.equal(store[0]["weight"], whole[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_folder", [False, True])
 def test_a_store_goes_on_from_its_checkpoint(in_folder, tmp_path):
     """Also where the chain had thinned its draws, or written more, before it was killed."""

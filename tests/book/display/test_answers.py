@@ -60,6 +60,7 @@ def test_the_page_and_python_say_the_same_to_every_value(page, name):
     assert told[0][0] and not all(right for right, _ in told)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("name", [name for name in IDS if name not in VALUES])
 def test_the_page_and_python_say_the_same_to_every_choice(page, name):
@@ -70,6 +71,7 @@ def test_the_page_and_python_say_the_same_to_every_choice(page, name):
     assert sum(right for right, _ in told) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("name", VALUES)
 def test_what_is_no_number_is_right_nowhere_and_stops_nothing(page, name):

@@ -37,6 +37,7 @@ def definitions(source: str) -> list[str]:
     return [ast.unparse(node) for node in ast.parse(source).body if isinstance(node, wanted)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", studies.all(), ids=lambda study: study.name)
 def test_the_solutions_of_the_notebook_pass_without_the_rest_of_the_chapter(study, monkeypatch):
     """Imports, functions and solutions alone: what is compared was not computed along the way."""

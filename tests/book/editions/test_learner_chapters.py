@@ -21,6 +21,8 @@ from book.editions.project import Project, code_cells, read_notebook, source_of
 from tests import shell
 from tests.kept import once
 
+pytestmark = pytest.mark.slow
+
 RAW = re.compile(r"\{[\w:.+-]+\}`|^\s*(?:`{3,}|:{3,})\{|^\([\w:.-]+\)=|<!--", re.MULTILINE)
 
 MOVES = re.compile(r"explorer\(|\bcurves\(")  # live here, frames in the book
@@ -36,7 +38,6 @@ def markdown(notebook: dict) -> str:
     return "\n\n".join(source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
 
 
-@pytest.mark.slow
 def test_they_are_valid_small_and_without_outputs(made):
     for name, notebook in made.items():
         text = as_json(notebook)
@@ -116,7 +117,6 @@ def answered_wrongly(notebook: dict) -> dict:
     return notebook
 
 
-@pytest.mark.slow
 def test_they_run_from_any_folder_answered_wrongly_or_not_at_all(made, tmp_path, root):
     """With all answers right they run in the book, which has each solution in the answer's place, and every picture."""
     project = Project(root)

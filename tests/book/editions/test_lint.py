@@ -354,6 +354,7 @@ def test_mending_repairs_form_and_leaves_content_alone():
     assert fixed.cells[2]["metadata"] == FIGURE and mended(text) == text
 
 
+@pytest.mark.slow
 def test_the_command_prints_problems_and_says_so_by_its_exit_code(tmp_path, capsys):
     path = tmp_path / "00_small.ipynb"
     path.write_text(json.dumps(add("One. Two.")(good())))

@@ -4,6 +4,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from book.editions import execute as module
 from book.editions.project import Project
 
@@ -23,6 +25,7 @@ def _execute(folder: Path, monkeypatch, names: list[str], say) -> dict[str, str]
     return {outcome.name: outcome.error for outcome in outcomes}
 
 
+@pytest.mark.slow
 def test_only_what_runs_is_starting(tmp_path, monkeypatch):
     said = []
 

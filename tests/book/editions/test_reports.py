@@ -22,6 +22,8 @@ from book.editions.what_it_took import verdicts_by_paper
 from book.lab import commands, plan
 from book.lab.metrics import metrics
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 450_000
 """Bytes of a report's text: with the theme's own, a page stays below half a megabyte."""
 
@@ -72,7 +74,6 @@ def sections(page: str) -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-@pytest.mark.slow
 def test_every_row_is_once_in_the_page_and_once_in_the_file(project, found, pages):
     seen = set()
     for document in project.reports:
@@ -110,7 +111,6 @@ def test_the_file_has_the_fields_of_the_comparison(found, pages):
     assert row["command"] == original["command"] and float(row["minutes"]) == original["minutes"]
 
 
-@pytest.mark.slow
 def test_commands_are_taken_by_the_real_parser_and_choose_the_cells_of_the_row(found, pages):
     parser = commands._parser({})
     for name, one in found.items():

@@ -64,6 +64,7 @@ def _only(found):
     return state
 
 
+@pytest.mark.slow
 def test_the_probe_says_what_the_real_cells_read_and_equal_ones_once(pack):
     (probe,) = pack.run()["probes"]
     assert probe["noise"] == provenance.noise("cpu")

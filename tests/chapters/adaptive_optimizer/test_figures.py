@@ -46,6 +46,7 @@ def test_traces_have_the_published_points_and_every_run_of_ours():
     assert results.stored_traces("example 9") is None
 
 
+@pytest.mark.slow
 def test_every_data_set_is_a_point(rows):
     fig = figures.parts(rows)
     for panel in fig.axes[:3]:

@@ -19,7 +19,7 @@ from tests.chapters import cells
 from tests.chapters.cells import CPU, needs_digits
 
 NAMES = ("sbn-mnist", "sbn-cifar5")
-pytestmark = needs_digits
+pytestmark = [needs_digits, pytest.mark.slow]
 
 
 def short(name: str, method: str = "BN", setting: str = "", **params) -> Cell:
@@ -50,7 +50,6 @@ def plain():
     return sbn_images.run_cell(replace(short("sbn-cifar5", "BN", "ResNet"), replicates=(1, 0)), CPU, None)
 
 
-@pytest.mark.slow
 def test_every_method_has_every_number(result, dropout_result):
     plain = {"error_test", "temperature"} | {
         f"{name}{suffix}" for name in ("nll", "ece", "entropy_known", "entropy_unknown", "auroc")
@@ -76,7 +75,6 @@ def test_gains_are_paired_differences(result):
             assert with_sbn[f"{gain}_gain"] == pytest.approx(with_sbn[name] - without[name], abs=1e-12)
 
 
-@pytest.mark.slow
 def test_the_control_is_the_same_network_without_the_noise(plain):
     """Its running statistics give BN's error, and its moments those of SBN: without spread the two agree."""
     cell = short("sbn-cifar5", sbn_cifar5.MATCHED, "ResNet")
@@ -119,7 +117,6 @@ def test_the_drawn_classes_are_five_and_not_the_first():
     assert cell.params["known"] == known != list(range(5))
 
 
-@pytest.mark.slow
 def test_the_noise_is_measured_where_a_cell_asks_for_it(plain):
     asked = {"noise_draws": 4, "noise_rows": 30}
     cell = short("sbn-cifar5", sbn_cifar5.MATCHED, "ResNet", **asked)
@@ -156,7 +153,6 @@ def test_known_and_unknown_images_are_apart():
     assert len(other["unknown"]) == 100 and other["unknown"].shape[1:] == (1, 28, 28)
 
 
-@pytest.mark.slow
 def test_temperatures_come_from_held_out_images_alone(monkeypatch):
     """Random test labels change the errors and leave the temperatures."""
     cell = replace(short("sbn-mnist"), replicates=(0,))
@@ -226,7 +222,6 @@ def test_arrays_are_what_the_figures_need(result):
         assert result.arrays[f"statistics|{layer}"].shape == (2 + 12, features, 2)
 
 
-@pytest.mark.slow
 def test_shown_statistics_are_near_their_fit():
     cell = replace(short("sbn-mnist", batches=40, shown_batches=60), replicates=(0,))
     shown = sbn_images.run_cell(cell, CPU, None).arrays["statistics|bn1"]
@@ -266,7 +261,6 @@ def test_the_learning_rate_falls_linearly_after_the_constant_share():
     assert seen["rates"] == [1.0, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25] and seen["rate"] == 1e-3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_builds_its_networks(name):
     for profile in ("smoke", "book", "paper"):

@@ -177,6 +177,7 @@ def test_pruning_is_relative_to_the_whole_network():
     assert all(np.ptp(bar[:, 1]) == 0 for bar in bars)  # the levels' errors are not those of the ratio
 
 
+@pytest.mark.slow
 def test_the_lesson_s_network_is_pruned_in_three_orders():
     rows = [
         row(LONG, method, f"rmse_test_at_{share}", k + share)
@@ -297,6 +298,7 @@ def test_what_was_not_run_says_so():
     assert texts(pruned.uci([])).count("not run") == len(pruned.uci([]).axes) == 10
 
 
+@pytest.mark.slow
 def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):
     asked = []
     monkeypatch.setattr(queries, "compare", lambda name: asked.append(name) or [])

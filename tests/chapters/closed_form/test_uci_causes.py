@@ -69,6 +69,7 @@ def test_training_on_lowers_the_error_and_leaves_the_removed_at_zero():
     assert (errors[1] < errors[0]).all() and (after[~mask] == 0).all()
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_training_targets_is_the_rule_without_a_network():
     rows = rows_of_all()
     cell = smoke("sbnn-uci-causes")

@@ -24,6 +24,7 @@ def tiny(name: str, method: str, profile: str = "smoke"):
     return probes.shrink(experiment, next(cell for cell in experiment.profiles[profile]() if cell.method == method))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fnd-linear", "fnd-gate", "fnd-calibration"])
 def test_rows_are_whole_and_repeat(name):
     experiment = lab.get(name)

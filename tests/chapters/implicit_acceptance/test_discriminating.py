@@ -19,6 +19,7 @@ def network(seed: int = 0) -> nn.Module:
     return nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1), nn.Flatten(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "loss"), [(IndependentDiscriminator, "cce"), (IndependentDiscriminator, "ub"),
                                             (MarkovDiscriminator, "mce"), (MarkovDiscriminator, "ub")])  # fmt: skip
 def test_training_finds_the_density_ratio(kind, loss):

@@ -91,6 +91,7 @@ def test_curves_over_iterations_are_found_in_both_ways_of_writing_them():
     assert found[:, :2].tolist() == [[100, 9.0]]
 
 
+@pytest.mark.slow
 def test_what_is_not_stored_is_said_to_be_so():
     assert texts(figures.toy_curves([])).count("not run") == 3
     assert texts(figures.image_curves({})).count("not run") == 4

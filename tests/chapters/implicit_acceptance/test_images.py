@@ -82,6 +82,7 @@ def test_test_images_decide_nothing(monkeypatch):
     assert all(first[name] == second[name] for name in ("held_out_loss", "picked"))
 
 
+@pytest.mark.slow
 def test_rows_and_curves_agree():
     result = computed(CCE)
     iterations = smoke("imh-mnist", CCE, "WGAN-GP").params["discriminator"]["iterations"]

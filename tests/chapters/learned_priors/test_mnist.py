@@ -136,6 +136,7 @@ def test_test_labels_change_scores_and_no_network(monkeypatch):
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_the_average_is_the_mean_of_the_draws_probabilities():
     cell, result = smoke("SGHMC-SA"), computed("SGHMC-SA")
     model = aeb_mnist.network(cell.params, cell.method, 0, CPU)

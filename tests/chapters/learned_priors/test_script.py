@@ -60,6 +60,7 @@ def test_test_responses_have_the_mean_of_all_coefficients():
     assert torch.allclose(exact, torch.tensor(regression.MEANS).double(), atol=0.1)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_checkpoint():
     class Stopped(Exception):
         pass
@@ -84,6 +85,7 @@ def test_a_run_goes_on_from_its_checkpoint():
     assert kept.state["iteration"] == 1000 and script.run_cell(cell, CPU, kept).rows == whole.rows
 
 
+@pytest.mark.slow
 def test_the_exact_law_is_that_of_many_chains(monkeypatch):
     """Of 400 chains of one data set: means within five standard errors, variances within five of theirs."""
     params = smoke("aeb-script-exact").params | {"iterations": 60, "burn_in": 12, "thin": 6, "num_inputs": 110}

@@ -50,6 +50,7 @@ def test_test_images_decide_nothing(scramble):
     assert values(honest, setting="LeNet-500-300")["error_test"] != values(blind, setting="LeNet-500-300")["error_test"]
 
 
+@pytest.mark.slow
 @needs_digits
 @pytest.mark.usefixtures("without_onnx")
 def test_a_cell_without_times_has_every_other_row():

@@ -78,6 +78,7 @@ def test_lenets_show_shares_and_ratios_with_published_ones_open():
     assert [text.get_text() for text in figure.axes[2].get_xticklabels()] == ["20", "50", "800", "500"]
 
 
+@pytest.mark.slow
 def test_published_units_stay_when_ours_are_missing():
     rows = [one | {"mean": None} for one in lenet_rows()]
     figure = results.lenet(rows)
