@@ -33,6 +33,7 @@ def test_coverage_counts_the_targets_inside_the_band():
     target = torch.tensor([2.4, 2.6, 50.0, 97.4, 97.6])
     assert metrics.coverage(draws, target) == pytest.approx(60.0)
     assert metrics.coverage(draws, target, level=0.1) == pytest.approx(20.0)
+    assert metrics.coverage(draws, torch.tensor([24.9, 25.0, 50.0, 75.0, 75.1]), level=0.5) == pytest.approx(60.0)
 
 
 def test_predictive_coverage_adds_the_noise():

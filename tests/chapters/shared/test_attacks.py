@@ -58,6 +58,8 @@ def test_a_confident_network_is_attacked_too():
         expected = x + 0.1 * (model.weight[rivals] - model.weight[y]).sign()
     # at such margins the best of the others takes all the weight; 1e4 times a difference of 0.001 is 10
     assert torch.equal(fgsm(model, x, size=0.1, clip=None), expected)
+    # the average of -log p rounds to 0 itself, and without a direction an image stays as it is
+    assert torch.equal(fgsm([model, model], x, size=0.1, clip=None, average="log_probabilities"), x)
 
 
 def posterior():
