@@ -14,7 +14,7 @@ from tests.refused import refusals
 from tests.seeded import seeded as generator
 
 PROJECT = Path(__file__).resolve().parents[3]
-UCI = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
+UCI = ("boston", "concrete", "energy", "energy_cooling", "kin8nm", "naval", "power", "protein", "wine", "yacht")
 
 
 def toy(rows=10, task="regression"):
