@@ -222,7 +222,9 @@ def _vgg_curves() -> dict[str, str]:
 def _random_labels(rows: Rows) -> dict[str, str]:
     def last_bounds(method: str) -> np.ndarray:  # -(N nll + kl) in the last epoch, of every replicate
         curves = lab.stored_arrays("sbp-random-labels")
-        return np.array([-v[-1, 2:].sum() for k, v in sorted(curves.items()) if (k[1], k[3]) == (method, "curve")])
+        return np.array(
+            [-v[-1, 2:].sum() for k, v in sorted(curves.items()) if (k[0], k[1], k[3]) == (LABELS, method, "curve")]
+        )
 
     texts = {}
     for key, method, metric, low, high in (
