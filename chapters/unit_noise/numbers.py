@@ -13,6 +13,7 @@ from chapters.unit_noise import prices
 FIVE, THREE = "LeNet-5", "LeNet-500-300"
 WEIGHTED = "SBPa"
 LABELS = "MNIST, MLP"
+ALL_LABELS = f"{LABELS}, all images"
 VGG = "k=1.0"
 
 
@@ -237,6 +238,11 @@ def _random_labels(rows: Rows) -> dict[str, str]:
         mean = lab.stored_mean(rows, LABELS, method, metric)
         assert mean is None or low <= mean <= high
         texts[key] = lab.number(mean, "{:.1f}" if metric == "accuracy_train" else "{:.0f}")
+    for key, method in (("random-all-sbp", "SBP"), ("random-all-slow", "SBP, slow noise")):
+        right, removed = (lab.stored_mean(rows, ALL_LABELS, method, metric) for metric in ("accuracy_train", "removed"))
+        assert removed is None or (removed == 100 and right < 15)
+        texts[key] = lab.number(right, "{:.1f}")
+    texts["random-all-epochs"] = lab.number(next((row["budget"] for row in rows if row["setting"] == ALL_LABELS), None))
     slow, fast = last_bounds("SBP, slow noise"), last_bounds("SBP")
     if not len(slow) or len(slow) != len(fast):
         return texts | {"random-bound-gap": lab.number(None)}
