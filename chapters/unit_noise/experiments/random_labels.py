@@ -12,10 +12,10 @@ of them has more than 15 % of its labels right. The slow noise is no row of thei
 
 Whether noise on units refuses the labels is decided in the first epochs. With a learning rate of the noise that is 100
 times that of the weights, as in the experiment on MNIST, all units are noise before the weights have learned a label,
-and stay so. "SBP, slow noise" has 10 times, which is published for other experiments: the weights, on which there
-is no prior, win the race, and the network memorizes. Its bound is then even the larger one, because the labels are
-worth more nats than the divergence of the units that are left; the array "curve" has both parts. The fast rate was
-taken after a trial with the slow one had memorized: both are reported, and neither is the method's own answer.
+and stay so. "SBP, slow noise" has 10 times, which is published for other experiments: on 5,000 images the weights, on
+which there is no prior, win the race, and the network memorizes. Its bound is then even the larger one, because the
+labels are worth more nats than the divergence of the units that are left; the array "curve" has both parts. The fast
+rate was taken after a trial with the slow one had memorized: both are reported, and neither is the method's own answer.
 """
 
 from __future__ import annotations
