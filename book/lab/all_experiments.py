@@ -18,6 +18,9 @@ from book.lab.worker import Task
 
 Row = dict[str, Any]
 
+# Seconds after which the alarm of a spent budget rings again: storing what is finished takes less.
+_AGAIN = 60.0
+
 
 def run_all(
     profile: str = "book",
@@ -78,8 +81,6 @@ def run_all(
 
     def heard(task: Task, entry: dict[str, Any]) -> None:
         work[task.name][1]["state"] = "failed" if entry["failed"] else "done"
-        if _is_spent(budget, started):  # an alarm that rings inside a destructor goes unheard
-            raise _BudgetSpent
 
     spent = _is_spent(budget, started)
     todo = [task for task, row in work.values() if row["state"] == "to do" and not spent]
@@ -119,8 +120,8 @@ def _is_spent(budget: float | None, started: float) -> bool:
 def _deadline(seconds: float | None, started: float) -> Iterator[None]:
     """Interrupt what runs inside so many seconds after the start, as Ctrl-C would.
 
-    The alarm wakes the main thread from a wait for its workers, and reaches a job in the background of a shell, which
-    would ignore Ctrl-C.
+    The alarm wakes the main thread from its work, and reaches a job in the background of a shell, which would ignore
+    Ctrl-C. It rings again, since Python drops what is raised inside a destructor.
     """
     if seconds is None:
         yield
@@ -135,7 +136,7 @@ def _deadline(seconds: float | None, started: float) -> Iterator[None]:
     before, other = signal.signal(signal.SIGALRM, up), signal.getitimer(signal.ITIMER_REAL)
     try:
         try:
-            signal.setitimer(signal.ITIMER_REAL, max(1e-3, started + seconds - time.monotonic()))
+            signal.setitimer(signal.ITIMER_REAL, max(1e-3, started + seconds - time.monotonic()), _AGAIN)
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

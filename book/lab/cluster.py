@@ -3,7 +3,9 @@
 import logging
 import os
 import signal
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -58,6 +60,7 @@ class Cluster:
                 self._client.register_plugin(_Shield())
             self._sees = scheduler is None or all(self._client.run(os.path.isdir, folder).values())
             self._completed = as_completed(loop=self._client.loop)
+            self._answer = opened.enter_context(noted_interrupts())
             self._opened = opened.pop_all()
 
     def has_room(self) -> bool:
@@ -72,7 +75,10 @@ class Cluster:
         self._completed.add(future)
 
     def finished(self) -> tuple[Task, dict[str, Any]]:
-        """The next task that is finished, and its entry."""
+        """The next task that is finished, and its entry; what has interrupted meanwhile is raised here."""
+        while not self._completed.has_ready():
+            self._answer()
+            time.sleep(0.02)
         future = next(self._completed)
         task = self._running.pop(future)
         try:
@@ -93,6 +99,39 @@ class Cluster:
         """End the workers of a local cluster at once, others when they have finished their cells."""
         self._client.cancel(list(self._running))
         self._opened.close()
+
+
+@contextmanager
+def noted_interrupts() -> Iterator[Callable[[], None]]:
+    """Function that raises what Ctrl-C, a polite kill or an alarm would have raised when it came.
+
+    Raised at once it may meet a destructor, of a future for one, where Python drops it and the run goes on. A second of
+    the same kind is raised at once.
+    """
+    noted: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        noted.append(number)
+        if noted.count(number) > 1:
+            before[number](number, frame)
+
+    def answer() -> None:
+        if noted:
+            number = noted.pop()
+            before[number](number, None)
+
+    kinds = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]
+    in_charge = threading.current_thread() is threading.main_thread()
+    before: dict[int, Any] = {one: signal.getsignal(one) for one in kinds if in_charge}
+    before = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield answer
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    answer()
 
 
 @contextmanager

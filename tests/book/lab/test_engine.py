@@ -16,7 +16,7 @@ from book.lab.plan import Plan
 from tests.patience import outcome, wait_for
 
 distributed = pytest.importorskip("distributed")
-from book.lab.cluster import _local  # noqa: E402 - needs Dask
+from book.lab.cluster import _local, noted_interrupts  # noqa: E402 - needs Dask
 
 pytestmark = pytest.mark.slow
 
@@ -144,6 +144,34 @@ def test_a_run_that_is_ended_goes_on_where_it_was(tiny, address, monkeypatch, ca
     # the step that was under way is done again, unless its worker, which is none of the runner's, has gone on with it
     assert tiny.started() == once + Counter({} if where == "by address" else {"b:5": 1})
     assert not list(tiny.home.glob("cache/runs/tiny-long/*checkpoint*")) and not list(tiny.home.glob("**/*.tmp"))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGALRM])
+def test_an_interrupt_inside_a_destructor_is_heard(kind):
+    """Python drops what a signal's handler raises there."""
+
+    class Deaf:
+        def __del__(self):
+            signal.raise_signal(kind)
+
+    before = signal.signal(kind, signal.default_int_handler)
+    try:
+        Deaf()  # nothing is raised, whatever the handler does
+        with noted_interrupts() as answer:
+            Deaf()
+            with pytest.raises(KeyboardInterrupt):
+                answer()
+            answer()  # once is enough
+        with pytest.raises(KeyboardInterrupt), noted_interrupts():
+            signal.raise_signal(kind)
+            signal.raise_signal(kind)  # who asks twice does not want to wait
+            raise AssertionError("the second is not raised at once")
+        with pytest.raises(KeyboardInterrupt), noted_interrupts():
+            signal.raise_signal(kind)  # which nobody asked for until the end
+        assert signal.getsignal(kind) is signal.default_int_handler
+    finally:
+        signal.signal(kind, before)
 
 
 def _finished(tiny) -> list:
