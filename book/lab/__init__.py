@@ -7,7 +7,7 @@ _MODULES = {
     "book.lab.captions": ["budget_caption"],
     "book.lab.catalog": ["get", "names"],
     "book.lab.cells": ["Cell", "CellResult", "Experiment", "ExperimentError"],
-    "book.lab.claims": ["results_box"],
+    "book.lab.claims": ["ResultsBox"],
     "book.lab.comparison": ["compare"],
     "book.lab.intervals": ["FEW", "decided", "estimate", "half", "shows", "side", "spread"],
     "book.lab.pivots": ["pivot"],

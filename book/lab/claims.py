@@ -332,9 +332,6 @@ def _why(claim: Claim, word: str, reason: str) -> str:
     return f"{', '.join(parts)} of {len(said)} {'comparison' if len(said) == 1 else 'comparisons'}"
 
 
-results_box = ResultsBox
-
-
 if __name__ == "__main__":
     from book import studies
     from book.lab.store import to_json

@@ -162,7 +162,7 @@ STUDIES = [study.name for study in studies.all() if claims.claims(study.name)]
 def test_a_box_has_few_lines_and_every_verdict_that_the_claims_have(name):
     judged = {one.id: one.judge() for one in claims.claims(name)}
     every = {one.id: (one.box, judged[one.id][0]) for one in claims.claims(name)}
-    box = lab.results_box(name)
+    box = lab.ResultsBox(name)
     assert 5 <= len(box.lines) <= 7  # with the line of counts at most eight
     assert all(len(claim.split()) <= 18 for claim, *_ in box.lines)
     # nothing is left out because of how it ended
@@ -182,7 +182,7 @@ def test_a_box_has_few_lines_and_every_verdict_that_the_claims_have(name):
 
 
 def test_both_forms_say_the_same():
-    box = lab.results_box(STUDIES[0])
+    box = lab.ResultsBox(STUDIES[0])
     shown = re.sub(r"<[^>]+>", " ", box._repr_html_())
     for line in box.lines:
         assert all(cell in box._repr_markdown_() for cell in line)
