@@ -242,6 +242,9 @@ def _random_labels(rows: Rows) -> dict[str, str]:
         right, removed = (lab.stored_mean(rows, ALL_LABELS, method, metric) for metric in ("accuracy_train", "removed"))
         assert removed is None or (removed == 100 and right < 15)
         texts[key] = lab.number(right, "{:.1f}")
+    right = lab.stored_mean(rows, ALL_LABELS, "Dropout", "accuracy_train")
+    assert right is None or right < 15  # as was written down before it ran: the refusal then says nothing
+    texts["random-all-dropout"] = lab.number(right, "{:.1f}")
     texts["random-all-epochs"] = lab.number(next((row["budget"] for row in rows if row["setting"] == ALL_LABELS), None))
     slow, fast = last_bounds("SBP, slow noise"), last_bounds("SBP")
     if not len(slow) or len(slow) != len(fast):
