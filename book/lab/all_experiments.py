@@ -82,7 +82,7 @@ def run_all(
     def heard(task: Task, entry: dict[str, Any]) -> None:
         work[task.name][1]["state"] = "failed" if entry["failed"] else "done"
 
-    spent = _is_spent(budget, started)
+    spent = budget is not None and time.monotonic() - started >= budget
     todo = [task for task, row in work.values() if row["state"] == "to do" and not spent]
     with contextlib.suppress(_BudgetSpent), _deadline(None if spent else budget, started):
         results = [Result(plan, command) for plan in plans]
@@ -110,10 +110,6 @@ def _fetch_for(plan: Plan, tried: set[str]) -> bool:
 
 class _BudgetSpent(KeyboardInterrupt):
     """The time is up."""
-
-
-def _is_spent(budget: float | None, started: float) -> bool:
-    return budget is not None and time.monotonic() - started >= budget
 
 
 @contextlib.contextmanager
