@@ -18,7 +18,8 @@ What an outcome means:
 3. Both are below 1: these n are too few for the rate, or the minimum does not contract. They cannot tell which.
 
 The dense teacher's s is so large that its bound is above 1 at all of these n, which no distance can be: of that teacher
-only the slope says something. Simulation II cannot measure a rate: its network is the same at every n and cannot be its function.
+only the slope says something. Simulation II cannot measure a rate: its network is the same at every n and cannot be its
+function.
 """
 
 from __future__ import annotations
