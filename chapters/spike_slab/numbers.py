@@ -65,6 +65,10 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["2-complete"], said["2-replicates"] = (
         lab.number(n if missed.size else None, of=[missed]) for n in ((missed == 0).sum(), missed.size)
     )
+    for key, start in (("narrow", "published start"), ("wide", "wide start")):
+        said[f"inverse-{key}"] = lab.difference(
+            "svbnn-gradients", start, "inverse CDF", "Gumbel-softmax", "kl_exact", 1
+        )
     return said | _starts() | _trivial(rows[ONE_A]) | _price() | _coverage() | _trap() | _mnist()
 
 
