@@ -39,6 +39,7 @@ from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.shared.stages import Stages
 from chapters.spike_slab.experiments.coverage import FIXED, LEARNING_RATE, PRIOR_SCALE, teacher
 from chapters.spike_slab.experiments.simulations import NUM_INTERVAL_DRAWS, NUM_INTERVAL_POINTS, PROBLEMS
+from chapters.spike_slab.formulas import variational_error_rate
 
 TEACHERS = {"dense": "1a", "sparse": "1b"}
 START, AT_TEACHER = "SVBNN", "SVBNN, from the teacher"
@@ -59,10 +60,8 @@ def teacher_of(setting: str) -> Tensor:
 
 
 def squared_rate(sizes: tuple[int, ...], num_active: int, num_data: int) -> float:
-    """epsilon_n^2, (svbnn-rate) and (svbnn-epsilon) with kappa = 1, of `num_active` weights; dimensionless."""
-    layers, width = len(sizes) - 1, sizes[1]
-    nats = layers * math.log(width) + math.log(sizes[0] * math.sqrt(num_data / num_active))
-    return num_active / num_data * nats * math.log(num_data)
+    """epsilon_n^2, (svbnn-epsilon) at its limit kappa = 1, of `num_active` weights; dimensionless."""
+    return variational_error_rate(num_data, sizes[0], len(sizes) - 2, sizes[1], num_active) * math.log(num_data)
 
 
 def squared_hellinger(draws: Tensor, truth: Tensor) -> Tensor:
