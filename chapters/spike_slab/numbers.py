@@ -69,6 +69,16 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         said[f"inverse-{key}"] = lab.difference(
             "svbnn-gradients", start, "inverse CDF", "Gumbel-softmax", "kl_exact", 1
         )
+    ends = {}
+    for key, teacher, method in (
+        ("sparse", "sparse", "SVBNN"),
+        ("dense", "dense", "SVBNN"),
+        ("dense-at", "dense", "SVBNN, from the teacher"),
+    ):
+        ends[key] = _values("contraction", teacher, method, "slope_rate")
+        gap = lab.estimate(ends[key] - 1.0)
+        said[f"rate-{key}"] = lab.number(ends[key].mean() if ends[key].size else None, "{:.2f}", ends[key].size or None)
+        assert lab.shows(gap, 1 if key == "sparse" else -1), f"the slope on the bound is elsewhere: {key}"
     return said | _starts() | _trivial(rows[ONE_A]) | _price() | _coverage() | _trap() | _mnist()
 
 
