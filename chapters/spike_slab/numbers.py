@@ -73,6 +73,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
 
 
 def _contraction() -> dict[str, str]:
+    """Slopes of the distance on the theorem's bound, from the published start and from the teacher ("-at")."""
     said, last = {}, {}
     for teacher in ("sparse", "dense"):
         for key, method in ((teacher, "SVBNN"), (f"{teacher}-at", "SVBNN, from the teacher")):
