@@ -166,6 +166,7 @@ class Explorer:
                 style={"description_width": "initial"},
                 layout={"width": "auto", "max_width": "36em"},
             )
+            knobs[name].add_class("bnn-knob")
 
         def redraw(_change=None) -> None:
             settings = {name: knob.value for name, knob in knobs.items()}
@@ -188,7 +189,9 @@ class Explorer:
             if isinstance(knob, ipywidgets.SelectionSlider):
                 knob.continuous_update = quick
             knob.observe(redraw, names="value")
-        heading = ipywidgets.HTML(f"<strong>{html.escape(self.title)}</strong>")
+        # ipywidgets cuts what stands beside a slider at 9em; a method's name may be longer
+        whole = "<style>.bnn-knob .widget-readout {max-width: none}</style>"
+        heading = ipywidgets.HTML(f"{whole}<strong>{html.escape(self.title)}</strong>")
         return ipywidgets.VBox([heading, *knobs.values(), picture])
 
     def __repr__(self) -> str:

@@ -163,6 +163,6 @@ def failed(budget: int = 1) -> Figure:
             ("two networks, one name", "data set, sorted", "RMSE", pair("simulation-2", "gaussian_spike_slab")),
             ("no discovery, no merit", "data set, sorted", "percent", rates),
             ("sparse by name", "data set, sorted", "weights left, %", kept),
-            ("a guarantee of nothing", "data set, sorted", "relevant inputs missed, %", correlated),
+            ("a guarantee of nothing", "data set, sorted", "inputs missed, %", correlated),
         ]
     )
