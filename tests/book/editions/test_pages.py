@@ -48,6 +48,10 @@ def test_every_reference_is_well_formed_and_listed_once(root):
     text = (root / "book/references.bib").read_text()
     keys = re.findall(r"^@\w+\{([^,]+),", text, re.MULTILINE)
     assert len(keys) == len(set(keys)) > 0
+    folders = ("book", "chapters", "bnnlib")
+    read = [path for folder in folders for end in ("md", "ipynb", "py") for path in (root / folder).rglob(f"*.{end}")]
+    cited = "".join(path.read_text(encoding="utf-8") for path in read)
+    assert [key for key in keys if key not in cited] == []
     for entry in re.split(r"\n(?=@)", text):
         assert re.search(r"^  title = \{", entry, re.MULTILINE), entry
         assert re.search(r"^  author = \{", entry, re.MULTILINE), entry
