@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TextIO, TypeVar
 
 Found = TypeVar("Found", list, dict)
@@ -27,3 +28,12 @@ def done(found: Found, options: argparse.Namespace) -> Found:
     if options.json:
         print(json.dumps(found, indent=1))
     return found
+
+
+def kept(path: Path | None, *keys: str) -> dict[tuple, dict]:
+    """The rows in a file of JSON lines by these columns; a line that a stopped run has cut is taken off."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path and path.exists() else []
+    if path and lines and not lines[-1].endswith("\n"):
+        path.write_text("".join(lines[:-1]), encoding="utf-8")
+    found = [json.loads(line) for line in lines if line.endswith("\n")]
+    return {tuple(one[key] for key in keys): one for one in found}

@@ -274,7 +274,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     if unknown := set(options.networks or ()) - {one.name for one in known}:
         parser.error(f"there is no network {sorted(unknown)}; benchmarks/networks.py has them")
     chosen = [one for one in known if one.package in options.packages and one.name in (options.networks or [one.name])]
-    found = kept(options.keep)
+    found = command.kept(options.keep, "network", "column")
     logging.getLogger("transformers").setLevel(logging.ERROR)
     rows = []
     with warnings.catch_warnings():
@@ -300,15 +300,6 @@ def main(arguments: list[str] | None = None) -> list[dict]:
 def text(row: dict) -> str:
     """A row as a line."""
     return f"{row['package']:12s} {row['network']:40s} " + "  ".join(f"{row[column]:9s}" for column in COLUMNS)
-
-
-def kept(path: Path | None) -> dict[tuple[str, str], dict]:
-    """The answers in a file, by network and column; a line that a stopped run has cut is taken off."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path and path.exists() else []
-    if path and lines and not lines[-1].endswith("\n"):
-        path.write_text("".join(lines[:-1]), encoding="utf-8")
-    found = [json.loads(line) for line in lines if line.endswith("\n")]
-    return {(one["network"], one["column"]): one for one in found}
 
 
 if __name__ == "__main__":

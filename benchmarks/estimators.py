@@ -288,7 +288,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     options = parser.parse_args(arguments)
     say, end = command.progress(options), time.monotonic() + 60 * options.minutes
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.splits} splits", file=say)
-    found = kept(options.keep)
+    found = command.kept(options.keep, "set", "split", "method")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of peers at their defaults, and of a shortened test
         for kind in (UserWarning, FutureWarning):
@@ -320,15 +320,6 @@ def main(arguments: list[str] | None = None) -> list[dict]:
 
 def _reason(method: str) -> str:
     return "not installed" if method == "Laplace" and find_spec("laplace") is None else "not run"
-
-
-def kept(path: Path | None) -> dict[tuple[str, int, str], dict]:
-    """The scores in a file, by set, split and method; a line that a stopped run has cut is taken off."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path and path.exists() else []
-    if lines and not lines[-1].endswith("\n"):
-        path.write_text("".join(lines[:-1]), encoding="utf-8")
-    found = [json.loads(line) for line in lines if line.endswith("\n")]
-    return {(one["set"], one["split"], one["method"]): one for one in found}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from __future__ import annotations
 import multiprocessing
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise, product
@@ -26,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import command
-from benchmarks.timing import synchronize
+from benchmarks.timing import seconds
 from bnnlib import nn as bnn
 from chapters.shared.networks import lenet5_caffe
 
@@ -125,14 +124,6 @@ def contenders(network: str, device: torch.device) -> dict[tuple[str, str, str],
     return found
 
 
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    synchronize(device)
-    start = time.perf_counter()
-    work()
-    synchronize(device)
-    return time.perf_counter() - start
-
-
 def measure(network: str, batch: int, samples: int, rounds: int, device: torch.device) -> list[dict]:
     """Rows {network, batch, samples, device, library, layer, way, seconds, ratio}; a ratio above 1 is slower."""
     work = contenders(network, device)
@@ -142,7 +133,7 @@ def measure(network: str, batch: int, samples: int, rounds: int, device: torch.d
         draws(x, samples)
     for _ in range(rounds):
         for key, draws in work.items():
-            times[key].append(_seconds(lambda draws=draws: draws(x, samples), device))
+            times[key].append(seconds(lambda draws=draws: draws(x, samples), device))
     common = {"network": network, "batch": batch, "samples": samples, "device": str(device)}
     return [
         common

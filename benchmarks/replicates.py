@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import copy
 import statistics
-import time
 
 import torch
 from torch import Tensor
 
 from benchmarks import command
-from benchmarks.timing import synchronize
+from benchmarks.timing import seconds
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.models import mlp
 from bnnlib.nn import kl_gradient, to_bayesian
@@ -72,14 +71,6 @@ class Stack:
     def epochs(self, number: int) -> None:
         settings = {"batch_size": BATCH, "learning_rate": LEARNING_RATE, "optimizer": self.optimizer}
         fit_stacked(self.stack, self.x, self.y, epochs=number, **settings)
-
-
-def seconds(work, device: torch.device) -> float:
-    synchronize(device)
-    start = time.perf_counter()
-    work()
-    synchronize(device)
-    return time.perf_counter() - start
 
 
 def measure(replicates: int, epochs: int, device: torch.device) -> dict:

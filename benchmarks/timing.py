@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,15 @@ def synchronize(device: torch.device) -> None:
     """Wait for the device's queue."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    """What `work()` takes, the device's queue included."""
+    synchronize(device)
+    start = time.perf_counter()
+    work()
+    synchronize(device)
+    return time.perf_counter() - start
 
 
 class StepNoise:

@@ -12,7 +12,6 @@ needs once, `match_moments` over training batches, is measured too (`fit_s`).
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import command
-from benchmarks.timing import synchronize
+from benchmarks.timing import seconds
 from bnnlib.nn import match_moments, predict_virtual_batch, to_stochastic_batch_norm
 from chapters.batch_statistics.lenet import lenet5_batch_norm
 from chapters.batch_statistics.naive import predict_naive_batches
@@ -41,16 +40,7 @@ def problem(network: str, batch: int, device: torch.device) -> tuple[nn.Module, 
     model = to_stochastic_batch_norm(build()).to(device).eval()
     train, x = torch.rand(TRAIN_ROWS, *shape, device=device), torch.rand(1, *shape, device=device)
     batches = [train[torch.randperm(len(train), device=device)[:batch]] for _ in range(FIT_BATCHES)]
-    seconds = _seconds(lambda: match_moments(model, batches), device)
-    return model, x, train, seconds
-
-
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    synchronize(device)
-    start = time.perf_counter()
-    work()
-    synchronize(device)
-    return time.perf_counter() - start
+    return model, x, train, seconds(lambda: match_moments(model, batches), device)
 
 
 def _virtual(model: nn.Module, x: Tensor, number: int) -> None:
@@ -73,9 +63,9 @@ def measure(network: str, samples: list[int], batch: int, rounds: int, device: t
         naive_times, virtual_times = [], []
         for _ in range(rounds):
             # the virtual batch is short: several of them, before and after the naive passes
-            before = _seconds(virtual, device)
-            naive_times.append(_seconds(naive, device))
-            virtual_times.append((before + _seconds(virtual, device)) / (2 * REPEATS))
+            before = seconds(virtual, device)
+            naive_times.append(seconds(naive, device))
+            virtual_times.append((before + seconds(virtual, device)) / (2 * REPEATS))
         ratios = [slow / fast for slow, fast in zip(naive_times, virtual_times, strict=True)]
         rows.append(
             {

@@ -36,11 +36,12 @@ class Plan:
     """How a layer draws from its own parameters, while they and its settings stay what they are.
 
     Args:
+        layer: whose draws they are.
         groups: of parameters.
         name, constants: of the kernel.
         noises: draws of numbers that it makes for each group.
         formulas: gradients in another way, of (group, keys, gradient of the value, gradient of the token).
-        found: the slots of all parameters.
+        places: the slots of all parameters.
     """
 
     def __init__(

@@ -33,15 +33,13 @@ def _who() -> str:
 
 
 def _crossover(low: float = 0.0, high: float = 5.0, **changes: float) -> float:
-    """The weight between low and high at which the log-odds change sign, by bisection."""
+    """The weight between low and high at which the log-odds change sign."""
+    from scipy.optimize import brentq
+
     from bnnlib.functional import slab_log_odds
 
     prior = {"inclusion": 0.5, "sigma": 1.0, **_TEXTBOOK, **changes}
-    start = float(slab_log_odds(_tensor(low), **prior))
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if float(slab_log_odds(_tensor(middle), **prior)) * start > 0 else (low, middle)
-    return high
+    return brentq(lambda weight: float(slab_log_odds(_tensor(weight), **prior)), low, high)
 
 
 def _chain_variance(step: float = _STEP) -> float:

@@ -175,7 +175,21 @@ class Matrix:
         return f"{self.caption}\n\n{markdown_table(columns, lines)}"
 
 
-class Means:
+class Table:
+    """Columns, rows and a caption, as a page and a printer show them."""
+
+    columns: Sequence[str]
+    rows: list[Sequence[str]]
+    caption: str
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns, self.rows, self.caption)
+
+    def _repr_markdown_(self) -> str:
+        return f"{self.caption}\n\n{markdown_table(self.columns, self.rows)}"
+
+
+class Means(Table):
     """Means over the seeds with standard errors, a row for each method and a column for each measure.
 
     Args:
@@ -199,14 +213,8 @@ class Means:
             self.rows.append(row)
         self.caption = f"{task} at B = 1, {kind}: means of {max(counts)} seeds with standard errors"
 
-    def _repr_html_(self) -> str:
-        return html_table(self.columns, self.rows, self.caption)
 
-    def _repr_markdown_(self) -> str:
-        return f"{self.caption}\n\n{markdown_table(self.columns, self.rows)}"
-
-
-class Decided:
+class Decided(Table):
     """Who is decidedly better or worse in one metric, a row for each task and stored budget.
 
     Args:
@@ -231,9 +239,3 @@ class Decided:
                 words = [", ".join(groups[one]) or "none" for one in ("better", "worse", "tie")]
                 self.rows.append((task.replace("-", " "), str(budget), *words, str(len(groups["undecided"]))))
         self.caption = f"{metric.upper()} beside that of the {(NAMES | RIVAL_NAMES)[REFERENCES[metric][0]]}"
-
-    def _repr_html_(self) -> str:
-        return html_table(self.columns, self.rows, self.caption)
-
-    def _repr_markdown_(self) -> str:
-        return f"{self.caption}\n\n{markdown_table(self.columns, self.rows)}"

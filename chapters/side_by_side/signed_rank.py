@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bnnlib.contest import METHODS
-from book.lab.tables import markdown_table
-from chapters.side_by_side.matrix import MARKS, NAMES, RIVAL_NAMES, html_table
+from chapters.side_by_side.matrix import MARKS, NAMES, RIVAL_NAMES, Table
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.standing import QUESTIONS, standing, values
 
@@ -50,7 +49,7 @@ def gaps(tasks: Sequence[str], budget: int, method: str, metric: str, beside: st
     return found
 
 
-class SignedRanks:
+class SignedRanks(Table):
     """What several data sets say of the next one, a row a method; leave it on a cell's last line.
 
     Args:
@@ -96,9 +95,3 @@ class SignedRanks:
             return ("the reference", "", "", "")
         marks = "".join(MARKS.get(one, "–") for one in self.marks[method, beside])
         return (marks, *(f"{100 * p:.0f}" for p in self.chances[method, beside]))
-
-    def _repr_html_(self) -> str:
-        return html_table(self.columns, self.rows, self.caption)
-
-    def _repr_markdown_(self) -> str:
-        return f"{self.caption}\n\n{markdown_table(self.columns, self.rows)}"

@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from scipy.stats import norm
 
 from bnnlib.functional import group_threshold
 from book.display.panels import log_axis
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
-from chapters.shared.figures import normal_density
 
 Curve = tuple[Sequence[float], Sequence[float]]
 _STEEP, _FLAT = 10.0, 0.5  # curvatures of the valley in the first picture
@@ -37,7 +37,7 @@ def idea(steps: int = 14) -> Figure:
         grid, decays, count = np.linspace(-0.4, 0.4, 300), (1.0, 1e-3), 500  # those of the lesson's example
         looks = line_styles(["spike: decay it", "slab: leave it"], markers=False)
         for decay, look in zip(decays, looks.values(), strict=True):
-            right.semilogy(grid, normal_density(grid, 0.0, (count * decay) ** -0.5), **look)
+            right.semilogy(grid, norm.pdf(grid, 0.0, (count * decay) ** -0.5), **look)
         turn = group_threshold(*decays, count) ** 0.5
         for side in (-turn, turn):
             right.axvline(side, color=INK, ls=(0, (1, 2)), lw=1.2)

@@ -13,11 +13,11 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
+from scipy.stats import norm
 from torch import Tensor, nn
 
 from book.display.panels import log_axis, missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
-from chapters.shared.figures import normal_density
 
 REAL, FITTED = PALETTE[0], PALETTE[1]
 AVERAGED, BOUND, PLUG_IN = PALETTE[0], PALETTE[1], PALETTE[2]
@@ -78,9 +78,9 @@ def statistics(arrays: Mapping[str, np.ndarray], feature: int = 0, names: Sequen
             (m_mu, m_sigma), (s_mu, s_sigma), batches = table[0], table[1], table[2:]
             steps = np.linspace(-4, 4, 201)
             grid = m_mu + s_mu * steps
-            _marginal(left, batches[:, 0], normal_density(grid, m_mu, s_mu), grid)
+            _marginal(left, batches[:, 0], norm.pdf(grid, m_mu, s_mu), grid)
             grid = np.exp(m_sigma + s_sigma * steps)
-            _marginal(right, np.exp(batches[:, 1]), normal_density(np.log(grid), m_sigma, s_sigma) / grid, grid)
+            _marginal(right, np.exp(batches[:, 1]), norm.pdf(np.log(grid), m_sigma, s_sigma) / grid, grid)
         axes[0, 0].set_ylabel("density")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         if handles:
@@ -149,7 +149,7 @@ def bound(
     with style_context():
         fig, (left, right) = figure(2, height=3.8)
         mu = np.linspace(-3 * spread, 3 * spread, 301)
-        density = normal_density(mu, 0.0, spread)
+        density = norm.pdf(mu, 0.0, spread)
         left.fill_between(mu, 0.35 * density / density.max(), color=INK, alpha=0.15, lw=0)
         left.text(-1.55 * spread, 0.14, "r(μ)", ha="right")
         left.plot(mu, probability(mu, x), color=INK, ls="-", marker="none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.stats import norm
 from torch import Tensor
 
 from book.display.control import Control
@@ -11,7 +12,6 @@ from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Line, Panel, Picture, Points, Rule
 from book.display.style import figure, line_styles, panel_letters, style_context
 from chapters.batch_statistics.noise import average_of, distances, entropy_of, leading, sigmoid, temperature_of
-from chapters.shared.figures import normal_density
 
 _MARGINS = np.linspace(-2.0, 12.0, 141)
 _STOPS = tuple(round(0.5 * k, 1) for k in range(21))  # of the margin
@@ -50,7 +50,7 @@ def shaken(margin: float, spread: float) -> Picture:
         margin: mean distance of the two largest logits.
         spread: its standard deviation over mini-batches.
     """
-    density = normal_density(_MARGINS, margin, max(spread, 0.05))
+    density = norm.pdf(_MARGINS, margin, max(spread, 0.05))
     probability = sigmoid(_MARGINS)
     shape = 0.6 * density / density.max()
     one = [

@@ -40,7 +40,8 @@ _REACH = (0.1, 100.0)  # of r in spikes
 _SIGMA = (0.005, 20.0)
 
 
-def _prior(log_slab: float, log_spike: float, inclusion: float) -> bF.MixturePrior:
+def mixture(log_slab: float, log_spike: float, inclusion: float) -> bF.MixturePrior:
+    """The prior of log tau_1, log tau_0 and pi."""
     return bF.mixture_prior(math.exp(log_slab), math.exp(log_spike), inclusion)
 
 
@@ -52,7 +53,7 @@ def inclusion_curve(r: np.ndarray, log_slab: float, log_spike: float, inclusion:
         log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
     """
     r = torch.as_tensor(np.asarray(r, dtype=float))
-    return bF.closed_form_inclusion(r, 0.0, _prior(log_slab, log_spike, inclusion)).numpy()
+    return bF.closed_form_inclusion(r, 0.0, mixture(log_slab, log_spike, inclusion)).numpy()
 
 
 def threshold(log_slab: float, log_spike: float, inclusion: float = 0.5) -> float | None:
@@ -61,7 +62,7 @@ def threshold(log_slab: float, log_spike: float, inclusion: float = 0.5) -> floa
     Args:
         log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
     """
-    where = formulas.inclusion_threshold(_prior(log_slab, log_spike, inclusion))
+    where = formulas.inclusion_threshold(mixture(log_slab, log_spike, inclusion))
     return where if where > 0 else None
 
 
@@ -139,7 +140,7 @@ def bowl(sigma: np.ndarray, ratio: float, rows: float, spike: float = EXAMPLE_SP
         spike: tau_0.
     """
     s = torch.as_tensor(np.asarray(sigma, dtype=float))
-    prior = _prior(ratio + math.log(spike), math.log(spike), 0.5)
+    prior = mixture(ratio + math.log(spike), math.log(spike), 0.5)
     return (bF.spike_slab_profile_penalty(torch.zeros_like(s), s, prior) + 0.5 * rows * s.square()).numpy()
 
 

@@ -15,14 +15,10 @@ from torch import Tensor
 
 from bnnlib import functional as bF
 from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, style_context
-from chapters.closed_form.figures.explorers import SLAB, SPIKE, inclusion_curve, threshold
+from chapters.closed_form.figures.explorers import SLAB, SPIKE, inclusion_curve, mixture, threshold
 
 CLOSED, SAMPLED = PALETTE[0], PALETTE[1]
 LOG_SLAB, LOG_SPIKE = -1.0, -3.0  # LeNet-5, set 2: the published scales that are closest, so both show in one picture
-
-
-def _prior(log_slab: float, log_spike: float, inclusion: float) -> bF.MixturePrior:
-    return bF.mixture_prior(math.exp(log_slab), math.exp(log_spike), inclusion)
 
 
 def idea(
@@ -37,7 +33,7 @@ def idea(
         posteriors: (mean, scale) of two weights.
         log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
     """
-    prior = _prior(log_slab, log_spike, inclusion)
+    prior = mixture(log_slab, log_spike, inclusion)
     moments = [math.hypot(*one) for one in posteriors]
     reach = 1.7 * max(moments)
     with style_context():
@@ -116,7 +112,7 @@ def gradient_variance(
     """
     mean = torch.linspace(0, largest, 121, dtype=torch.float64)
     noise = torch.randn(draws, generator=generator, dtype=torch.float64)
-    found = gradient_statistics(mean, scale, noise, _prior(log_slab, log_spike, inclusion))
+    found = gradient_statistics(mean, scale, noise, mixture(log_slab, log_spike, inclusion))
     with style_context():
         fig, panels = figure(2, height=3.6)
         for k, (panel, symbol) in enumerate(zip(panels, ("m", "σ"), strict=True)):

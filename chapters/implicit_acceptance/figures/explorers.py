@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.stats import norm
 
 from bnnlib import functional as bF
 from book.display.control import Control
@@ -14,12 +15,11 @@ from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Line, Panel, Picture, Points, Rule
 from chapters.implicit_acceptance import formulas
 from chapters.shared import finite
-from chapters.shared.figures import normal_density
 
 _X = np.linspace(-5.0, 5.0, 201)
 _WIDTH = _X[1] - _X[0]
-_TARGET = 0.5 * normal_density(_X, -2.0, 0.6) + 0.5 * normal_density(_X, 2.0, 0.6)
-_RAW = normal_density(_X, 0.0, 2.0)
+_TARGET = 0.5 * norm.pdf(_X, -2.0, 0.6) + 0.5 * norm.pdf(_X, 2.0, 0.6)
+_RAW = norm.pdf(_X, 0.0, 2.0)
 CONFIDENCE = tuple(round(0.1 * k, 1) for k in range(31))
 LOWER = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45)
 

@@ -19,17 +19,13 @@ from bnnlib import metrics
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles
+from chapters.learned_priors.experiments.regression import step_size
 from chapters.learned_priors.formulas import constant
 from chapters.shared.simulated import correlated_regression
 
 COEFFICIENTS = (3.0, 2.0, 1.0)
 WEIGHTS = {"SGLD-SA": polynomial(10.0, 1000.0, 0.7), "SGLD-EM": constant(1.0), "SGLD": constant(0.0)}
 SPIKE_SCALES = (0.01, 0.1)
-
-
-def step_size(k: int) -> float:
-    """Of the sampler at step k = 1, 2, ..."""
-    return 1e-3 * k ** (-1.0 / 3.0)
 
 
 def schedules(cell: Cell) -> dict[str, Any]:

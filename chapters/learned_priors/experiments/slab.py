@@ -20,6 +20,7 @@ from torch import Tensor
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles
+from chapters.learned_priors.experiments.regression import step_size
 from chapters.shared.simulated import correlated_regression
 
 SETTING = "200 inputs, v0=0.01"
@@ -64,11 +65,6 @@ class _Weights:
         if k > self.middle:
             named = torch.where(self.late, torch.ones_like(named), named)
         return torch.cat([named, self.first * ((OFFSET + 1.0) / (OFFSET + k)) ** self.exponent])
-
-
-def step_size(k: int) -> float:
-    """Of the sampler at step k = 1, 2, ..."""
-    return 1e-3 * k ** (-1.0 / 3.0)
 
 
 def schedules(cell: Cell) -> dict[str, Any]:

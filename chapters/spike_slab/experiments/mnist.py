@@ -37,6 +37,7 @@ from chapters.spike_slab.experiments.mnist_scores import (
     reads,
     scores,
 )
+from chapters.spike_slab.experiments.simulations import rising
 
 CHOSEN = {"kl_scale": 0.05}  # by replicate 0 of the book profile; its other replicates repeat this candidate only
 MAX_ACTIVE = 6.0  # percent; a candidate that keeps more is not chosen
@@ -175,11 +176,6 @@ def run_vd(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> C
         callbacks=[curves],
     )
     return CellResult(rows_of(cell, final_scores(model, data, generator)), {"curve": curves.array(True).numpy()})
-
-
-def rising(epoch: int, warm_up: int) -> float:
-    """Weight of the divergence: up to 1 over the first epochs."""
-    return min(1.0, (epoch + 1) / warm_up)
 
 
 def ramp(steps: int, final_sparsity: float) -> dict[str, Any]:

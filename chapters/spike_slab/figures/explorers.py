@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 import torch
+from scipy.stats import norm
 
 from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, span
-from chapters.shared.figures import normal_density
 from chapters.spike_slab import formulas
 from chapters.spike_slab.figures.networks import network
 
@@ -134,7 +134,7 @@ def weight(estimate: float, prior_inclusion: float) -> Picture:
         estimate, prior_inclusion: as of `one_weight`.
     """
     mean, scale, phi = one_weight(estimate, prior_inclusion)
-    slab = normal_density(_WEIGHT, mean, scale)
+    slab = norm.pdf(_WEIGHT, mean, scale)
     posterior = [
         Bars([0.0], [1.0 - phi], "spike: exactly zero", 1, width=0.09),
         Band(_WEIGHT, 0, phi * slab / slab.max(), "slab", 0, 0.35),

@@ -1,6 +1,14 @@
-"""Pages of explorers in a browser."""
+"""Pages of explorers in a browser, and no figure that another test has left."""
 
 import pytest
+from matplotlib import pyplot as plt
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    plt.close("all")
+    yield
+    plt.close("all")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import itertools
 import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from book import display
 from book.display import picture, style
@@ -20,13 +19,6 @@ DEFICIENCIES = {
     "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
     "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_left():
-    plt.close("all")
-    yield
-    plt.close("all")
 
 
 def linear(color: str) -> np.ndarray:

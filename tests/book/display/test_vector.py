@@ -5,18 +5,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 
 from book.display import style, vector
 from book.display.picture import DARK, LIGHT
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_left():
-    plt.close("all")
-    yield
-    plt.close("all")
 
 
 def lines(ncols=1, **options):

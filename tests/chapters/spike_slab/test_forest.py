@@ -5,7 +5,6 @@ import math
 import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection
 
 from chapters.spike_slab.figures import forest
@@ -13,13 +12,6 @@ from tests.book.rows import row
 
 mpl.use("agg")
 RUNS = (1.0, 1.1, 1.2, 1.3)
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_left():
-    plt.close("all")
-    yield
-    plt.close("all")
 
 
 def texts(panel) -> list[str]:
