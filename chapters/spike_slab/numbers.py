@@ -87,6 +87,9 @@ def _contraction() -> dict[str, str]:
     for key in ("sparse", "sparse-at"):
         fewer, more = last[key]
         assert not lab.shows(lab.estimate(more - fewer), -1) or not more.size, f"the distance still falls: {key}"
+    for key, n in (("first", "250"), ("last", "8,000")):
+        kept = _values("contraction", f"dense, n={n}", "SVBNN", "sparsity")
+        said[f"rate-kept-{key}"] = lab.number(kept.mean() if kept.size else None, "{:.0f}", kept.size or None)
     return said
 
 
@@ -250,6 +253,8 @@ def _trap() -> dict[str, str]:
     plateau, (empty, kept) = _values(*SMALLEST, "rmse_train"), trapped()
     return {
         "opt-less-tenth": lab.gap(*gap),
+        "opt-below": lab.number((best < tenth).sum() if best.size else None, of=[best]),
+        "opt-of": lab.number(best.size or None, of=[best]),
         "plateau": lab.number(np.median(plateau) if plateau.size else None, "{:.2f}"),
         "trap-kept": lab.number(kept.min() if kept.size else None, "{:,.0f}"),
         "trap-empty": lab.number(empty.min() if empty.size else None, "{:,.0f}"),
