@@ -104,7 +104,8 @@ def fit(
         validation_draws: that the predictive averages.
         max_steps, max_seconds: further bounds of the run in total, in steps and by the clock; the step under way is
             completed. A run that resumes with a larger one goes on.
-        num_data: n, by default the rows of the data set; a stream without a length needs it.
+        num_data: n, by default the rows of the data set; a stream without a length needs it, and so does a loader
+            with batch_size=None, whose data set gives whole batches.
         augment: called as augment(x, generator=...) on every batch of inputs.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs. A
             processor without AVX-512 convolves in bfloat16 several times slower than in float32.

@@ -85,8 +85,8 @@ class Loop:
             return check_count("num_data", given)
         if self.batches.rows is None:
             raise ValueError(
-                "the data set of the loader has no length, so that nobody knows how many observations there are. Give "
-                "num_data, the observations of an epoch."
+                "the data set of the loader has no length, or gives whole batches (batch_size=None), so that nobody "
+                "knows how many observations there are. Give num_data, the observations of an epoch."
             )
         return self.batches.rows
 

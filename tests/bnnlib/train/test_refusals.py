@@ -91,6 +91,7 @@ REFUSED = {
         (lambda: loaded(Endless(), batch_size=2), "Endless has no length"),
         (lambda: loaded(DataLoader(TensorDataset(X, Y), batch_size=64, drop_last=True)), "given no batch"),
         (lambda: trained(Stream()), r"no length.* Give num_data"),
+        (lambda: loaded(DataLoader([(X, Y)], batch_size=None)), r"batch_size=None.* Give num_data"),
         (lambda: trained(Stream(), num_data=ROWS, minibatch_scheme="halving"),
          "minibatch_scheme='halving' needs the number of batches"),
     ],
