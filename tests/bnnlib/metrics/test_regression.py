@@ -40,7 +40,7 @@ def test_coverage_counts_the_targets_inside_the_band():
 def test_bands_of_draws_of_any_type(dtype):
     draws = torch.arange(101)[:, None].expand(101, 3)  # whole numbers, which all types hold
     low, high = metrics.central_interval(draws.to(dtype))
-    assert torch.equal(torch.stack([low, high]), torch.tensor([[2.5] * 3, [97.5] * 3]).double())
+    torch.testing.assert_close(torch.stack([low, high]), torch.tensor([[2.5] * 3, [97.5] * 3]).double())
     target, noise = torch.tensor([2.4, 50.0, 97.6]), lambda: torch.Generator().manual_seed(1)
     assert metrics.coverage(draws.to(dtype), target) == pytest.approx(100.0 / 3)
     one, other = (metrics.coverage(d, target, 0.9, 1.0, noise()) for d in (draws.to(dtype), draws.double()))
