@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,11 @@ class Loop:
         _check_optimizer(model, optimizer)
         self.device = next(model.parameters()).device
         self.generator = default_generator(self.device) if generator is None else generator
+        # PyTorch's own, from which dropout and transforms draw whatever the run has; a device may show none
+        self._global = [torch.default_generator]
+        if self.device.type != "cpu":
+            with suppress(ValueError):
+                self._global.append(default_generator(self.device))
         self.batches = batches_of(data, batch_size, self.device, shuffle_generator, self.generator)
         self.num_data = self._observations(num_data)
         self.run, self.loss, self.augment, self.autocast = Run(model, optimizer), loss, augment, autocast
@@ -261,6 +266,7 @@ class Loop:
             "optimizer": run.optimizer.state_dict(),
             "initial_rates": self.initial_rates,
             "generator": self.generator.get_state(),
+            "global": [generator.get_state() for generator in self._global],
             "epoch": run.epoch,
             "step": run.step,
             "seconds": run.seconds,
@@ -299,6 +305,8 @@ class Loop:
         self.generator.set_state(state["generator"])
         run.epoch, run.step, run.history = state["epoch"], state["step"], list(state["history"])
         self.batches.load_state_dict(state["batches"])
+        for generator, numbers in zip(self._global, state.get("global", ()), strict=False):  # older ones have none
+            generator.set_state(numbers)
         self.done, self.losses = state["done"], state["losses"].to(self.device)
         run.seconds, run.stopped = state["seconds"], state["stopped"]
         self.noise_seed = state["noise_seed"]
