@@ -80,7 +80,8 @@ def fit(
     """Minimize mean loss + kl_scale * KL / n over mini-batches, equation (svbnn-elbo) when `loss` is a mean NLL.
 
     Args:
-        model: with layers of `bnnlib.nn`, or a deterministic network, which has no KL term.
+        model: with layers of `bnnlib.nn`, or a deterministic network, which has no KL term. All of its modules are in
+            `train()` meanwhile, and each has its own mode again afterwards.
         data: (x, y), two tensors, rows first, which are moved to the model's device once; or a `Dataset` of such pairs
             or a `DataLoader` of such batches, from `torch.utils.data`, whose batches are moved one by one.
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more. None leaves it to the budgets.

@@ -156,7 +156,7 @@ class Loop:
         self._begun = time.monotonic() - run.seconds
         self._modules = frozenset(run.model.modules())
         with stepping(self._modules):  # a block of another thread would put back the mode from before
-            was_training = run.model.training
+            modes = {module: module.training for module in self._modules}
             run.model.train()
         try:
             with (
@@ -180,7 +180,9 @@ class Loop:
                     callback.on_end(run)
         finally:
             with stepping(self._modules):
-                run.model.train(was_training)
+                run.model.train(modes[run.model])
+                for module, mode in modes.items():  # such as a frozen batch norm in eval()
+                    module.training = mode
         return run
 
     def _epoch(self, interrupted: threading.Event) -> bool:
