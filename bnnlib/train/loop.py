@@ -135,6 +135,12 @@ class Loop:
 
     def record(self, loss: Tensor) -> None:
         """Take the batch's loss."""
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            given = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+            raise ValueError(
+                f"the loss returned {given}, but it must be a scalar tensor, the mean over the batch: use "
+                "reduction='mean', and no .item()."
+            )
         if self.done == len(self.losses):
             self.losses = torch.cat([self.losses, torch.zeros_like(self.losses)])
         self.losses[self.done] = loss.detach()
@@ -318,9 +324,20 @@ class Loop:
 
 
 def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    if not any(id(parameter) in held for parameter in model.parameters()):
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            "LBFGS computes the loss several times a step, on one batch, and the loop does so once. Use another "
+            "optimizer, such as torch.optim.Adam."
+        )
+    ids = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    held = [parameter for parameter in model.parameters() if id(parameter) in ids]
+    if not held:
         raise ValueError(
             "the optimizer holds no parameter of the model, so that nothing would be trained. to_bayesian and "
             "insert_unit_noise return copies: make the optimizer from the parameters of the model that is trained."
+        )
+    if not any(parameter.requires_grad for parameter in held):
+        raise ValueError(
+            "every parameter of the model that the optimizer holds is frozen, so that nothing would be trained. Call "
+            "requires_grad_() on those that are."
         )
