@@ -105,8 +105,8 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
     if missing := [*(layers.keys() - plan.keys()), *(plan.keys() - layers.keys())]:
         raise ValueError(
             f"{path} is of another network than this {type(template).__name__}: {', '.join(sorted(missing))} "
-            f"{'is' if len(missing) == 1 else 'are'} in one of them only. Give the architecture it was compressed from "
-            "with its noise on units where a batch norm has taken its place."
+            f"{'is' if len(missing) == 1 else 'are'} in one of them only. Give the architecture it was compressed "
+            "from, with its noise on units where a batch norm has taken the place of noise."
         )
     for name, entry in plan.items():
         given = list(sizes_of(layers[name]))
