@@ -44,7 +44,7 @@ def nll(probabilities: Tensor, labels: Tensor) -> float:
         0.3466
     """
     check_distributions(probabilities, labels)
-    return -float(probabilities.double().gather(1, labels[:, None]).log().mean())
+    return -float(probabilities.double().gather(1, labels.long()[:, None]).log().mean())
 
 
 def brier(probabilities: Tensor, labels: Tensor) -> float:
@@ -58,7 +58,7 @@ def brier(probabilities: Tensor, labels: Tensor) -> float:
     """
     check_distributions(probabilities, labels)
     wide = probabilities.double()
-    return float((wide.square().sum(dim=1) - 2.0 * wide.gather(1, labels[:, None]).squeeze(1) + 1.0).mean())
+    return float((wide.square().sum(dim=1) - 2.0 * wide.gather(1, labels.long()[:, None]).squeeze(1) + 1.0).mean())
 
 
 def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15, equal_mass: bool = False) -> float:

@@ -44,6 +44,9 @@ def central_interval(draws: Tensor, level: float = 0.95, dim: int = 0) -> tuple[
         level: between 0 and 1.
         dim: that counts the draws.
 
+    Returns:
+        Two tensors of the dtype of the draws, float64 where that is neither float32 nor float64.
+
     Raises:
         ValueError: `level` is out of range.
 
@@ -52,6 +55,7 @@ def central_interval(draws: Tensor, level: float = 0.95, dim: int = 0) -> tuple[
         (tensor(0.0500), tensor(0.9500))
     """
     check_probability("level", level, open_interval=True)
+    draws = _wide(draws)
     low, high = torch.quantile(draws, draws.new_tensor([0.5 - level / 2, 0.5 + level / 2]), dim=dim)
     return low, high
 
@@ -100,6 +104,7 @@ def coverage(
             )
         check_finite("draws", draws)
         check_finite("target", target)
+    draws = _wide(draws)
     if noise_scale:
         draws = draws + noise_scale * torch.empty_like(draws).normal_(generator=generator)
     low, high = central_interval(draws, level)
@@ -124,19 +129,29 @@ def crps(draws: Tensor, target: Tensor, noise_scale: float = 0.0, dim: Dims = No
         Tensor of the dimensions that are left, float64.
 
     Raises:
-        ValueError: noise_scale is negative, or a draw does not have the shape of the target.
+        ValueError: noise_scale is negative, there are no draws, or a draw does not have the shape of the target.
 
     Example:
         >>> round(crps(torch.zeros(1, 3), torch.tensor([-1.0, 0.0, 1.0])).item(), 4)
         0.6667
     """
     check_non_negative("noise_scale", noise_scale)
+    if draws.dim() == 0 or len(draws) == 0:
+        raise ValueError(
+            f"draws have shape {tuple(draws.shape)}, but it must be (S, *target.shape) with S > 0. Of one prediction, "
+            "give prediction[None]."
+        )
     check_same_shape("a draw", draws[0], "target", target)
     draws, target = draws.double(), target.double()
     error = _mean_absolute(draws - target, noise_scale).mean(dim=0)
     apart = [_mean_absolute(draws - draw, 2.0**0.5 * noise_scale).mean(dim=0) for draw in draws]
     spread = torch.stack(apart).mean(dim=0)
     return mean_over(error - 0.5 * spread, dim)
+
+
+def _wide(draws: Tensor) -> Tensor:
+    """Draws of a dtype that torch.quantile takes."""
+    return draws if draws.dtype in (torch.float32, torch.float64) else draws.double()
 
 
 def _mean_absolute(mean: Tensor, scale: float) -> Tensor:

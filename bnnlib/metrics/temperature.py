@@ -14,6 +14,8 @@ from bnnlib.metrics._arguments import check_distributions, check_finite, check_l
 COLDEST, HOTTEST = 1e-4, 100.0  # the range that the code of Atanov et al. searches
 HALVINGS = 60  # of log(HOTTEST / COLDEST) = 13.8 nats: beyond the precision of float64
 KINDS = ("logits", "probabilities")
+_MORE_ROWS = "Fit on more held-out rows, or leave the temperature at 1."
+_RESCALE = "Fit to logits in another unit: to c times as large ones belongs c times as large a temperature."
 
 
 def fit_temperature(scores: Tensor, labels: Tensor, *, given: str = "logits") -> float:
@@ -31,8 +33,8 @@ def fit_temperature(scores: Tensor, labels: Tensor, *, given: str = "logits") ->
     Returns:
         T between 1e-4 and 100: above 1 the classifier was too sure of itself, below 1 not sure enough. It is 1 where
         the scores do not depend on the class, and every T is the same. Where every label has the largest score of its
-        row the best T is 0, and where the scores say no more than none would it is infinite: then the end of the range
-        is returned with a RuntimeWarning.
+        row the best T is 0, and where the scores say no more than none would it is infinite: then, and where it is
+        beyond the range, the end of the range is returned with a RuntimeWarning.
 
     Raises:
         ValueError: shapes do not fit, a label is no class, a score is NaN or infinite, or `given` is not what is given.
@@ -51,8 +53,14 @@ def fit_temperature(scores: Tensor, labels: Tensor, *, given: str = "logits") ->
     if not (gaps > 0).any():
         _warn("every label has the largest score of its row, so the best temperature is 0", COLDEST)
         return COLDEST
-    if _slope(gaps, HOTTEST) >= 0:
+    if _slope(gaps, COLDEST) < 0:
+        _warn(f"the best temperature is below {COLDEST:g}", COLDEST, _RESCALE)
+        return COLDEST
+    if _slope(gaps, math.inf) >= 0:
         _warn("the scores say no more about these labels than none would", HOTTEST)
+        return HOTTEST
+    if _slope(gaps, HOTTEST) >= 0:
+        _warn(f"the best temperature is above {HOTTEST:g}", HOTTEST, _RESCALE)
         return HOTTEST
     low, high = math.log(COLDEST), math.log(HOTTEST)
     for _ in range(HALVINGS):
@@ -110,10 +118,9 @@ def _slope(gaps: Tensor, temperature: float) -> float:
     return float(((gaps / temperature).softmax(dim=1) * gaps).sum(dim=1).mean())
 
 
-def _warn(reason: str, temperature: float) -> None:
+def _warn(reason: str, temperature: float, advice: str = _MORE_ROWS) -> None:
     warnings.warn(
-        f"{reason}; {temperature:g}, the end of the range, is returned. Fit on more held-out rows, or leave the "
-        "temperature at 1.",
+        f"{reason}; {temperature:g}, the end of the range, is returned. {advice}",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -51,10 +51,10 @@ def entropy_split(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         >>> [round(part.item(), 4) for part in entropy_split(sure_but_apart)]
         [0.6931, 0.0, 0.6931]
     """
-    if probabilities.dim() != 3:
+    if probabilities.dim() != 3 or probabilities.numel() == 0:
         raise ValueError(
-            f"probabilities has shape {tuple(probabilities.shape)}, but it must be (draws, n, classes): do not average "
-            "over the draws first."
+            f"probabilities has shape {tuple(probabilities.shape)}, but it must be (draws, n, classes) with at least "
+            "one draw of one row: do not average over the draws first."
         )
     total = predictive_entropy(probabilities.mean(dim=0))
     aleatoric = predictive_entropy(probabilities.flatten(0, 1)).unflatten(0, probabilities.shape[:2]).mean(dim=0)

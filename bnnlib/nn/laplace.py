@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_positive, check_scale
+from bnnlib._checks import check_count, check_non_negative, check_positive, check_scale
 from bnnlib._noise import Source, draw_normal
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import StochasticLayer, check_choice
@@ -57,7 +57,8 @@ def to_laplace(
         The `LaplaceNetwork`; `predict` draws from it, and its own `predictive` is in closed form.
 
     Raises:
-        ValueError: a setting is not known, no linear layer gives the outputs, or it has more than 6,000 weights.
+        ValueError: a setting is not known, the data have no rows, their loss is not finite, no linear layer gives the
+            outputs, or it has more than 6,000 weights.
         TypeError: the model does not return one tensor (rows, K).
 
     Example:
@@ -94,6 +95,9 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
 
     prior_precision = setting("prior_precision", check_positive, 1.0)
     noise_scale = setting("noise_scale", check_scale, 1.0)
+    # the loss on the data and how many numbers it is of, for the evidence: they travel as the settings do
+    _fit = setting("_fit", check_non_negative, 0.0)
+    _numbers = setting("_numbers", check_non_negative, 0.0)
     eigenvalues: Tensor  # of the Gauss-Newton matrix for unit noise
     eigenvectors: Tensor
 
@@ -136,11 +140,19 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         """
         layers, total, self._numbers, self._fit = _own_linear_layers(self.network), None, 0, 0.0
         for x, y in _batches(data, batch_size):
+            if len(x) == 0:
+                continue
             output, calls = _passed(self.network, layers, x)
+            loss = self._loss(output.double(), y)
+            if not math.isfinite(loss):
+                raise ValueError(
+                    f"the loss on the data is {loss}, so that nothing is known of its curvature. Look for NaN and "
+                    "infinite numbers in x, y and the weights of the network."
+                )
             if total is None:
                 self._name = _last(layers, output, calls)
                 layers = {self._name: layers[self._name]}
-            self._numbers, self._fit = self._numbers + output.numel(), self._fit + self._loss(output.double(), y)
+            self._numbers, self._fit = self._numbers + output.numel(), self._fit + loss
             total = _added(total, self._inputs(calls[self._name][-1][0]).double(), output, self.classes)
         if total is None:
             raise ValueError("data have no rows. Give the training data, (x, y) or batches of them.")
@@ -172,10 +184,25 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
     def _square(self) -> float:
         return float(self._weight().double().square().sum())
 
+    def train(self, mode: bool = True) -> LaplaceNetwork:
+        """As of any module, but that `network` stays in `eval()`: its posterior is that of the trained function."""
+        super().train(mode)
+        self.network.eval()
+        return self
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take over what `get_extra_state` gave; one of an older version leaves no evidence, rather than another's."""
+        super().set_extra_state(state)
+        if b'"_fit"' not in bytes(state.tolist()):
+            self._numbers = 0.0
+
     # what it is for
 
     def log_evidence(self) -> float:
         """Laplace's approximation of log p(data), in nats: to compare networks, priors and noise scales.
+
+        Raises:
+            ValueError: the state_dict that was loaded is of an older version, which did not keep the loss on the data.
 
         Example:
             >>> x = torch.randn(50, 3)
@@ -185,6 +212,11 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
             >>> posterior.log_evidence() < before
             True
         """
+        if not self._numbers:
+            raise ValueError(
+                "the state_dict that was loaded does not hold the loss on the data, which the evidence needs: it is of "
+                "an older version. Make the posterior from the data with to_laplace."
+            )
         variance, t = self.noise_scale**2, self.prior_precision
         values = self.eigenvalues.double() / variance
         occam = values.numel() * math.log(t) - float((values + t).log().sum())

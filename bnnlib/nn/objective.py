@@ -21,7 +21,9 @@ def kl_divergence(model: nn.Module) -> Tensor:
     scalar.
 
     Divided by the number of data and added to the mean loss it makes the variational objective, equation (fnd-elbo). It
-    is differentiable in closed form. A layer that appears twice in the model counts once, as its weights do.
+    is differentiable in closed form. A layer that appears twice in the model counts once, as its weights do. Two priors
+    leave no closed form: with a scale mixture a layer gives an unbiased estimate from one draw, with the horseshoe an
+    upper bound.
 
     Raises:
         ValueError: the model has no Bayesian layers.

@@ -53,7 +53,8 @@ class TensorBatches(Batches):
     """Rows of two tensors on the device, in an order that a generator draws for each epoch."""
 
     def __init__(self, data: Pair, size: int, device: torch.device, order: torch.Generator) -> None:
-        self.data = tuple(part.to(device) for part in data)
+        # rows are gathered with out=, which autograd refuses; nothing trains what they come from
+        self.data = tuple(part.detach().to(device) for part in data)
         self.images = data[0].dim() == 4
         self.device, self.rows, self.size, self.number = device, len(data[0]), size, -(-len(data[0]) // size)
         self.generator, self.order = order, None
@@ -230,6 +231,8 @@ def _samplers(loader: DataLoader) -> list[Any]:
 
 
 def _observations(loader: DataLoader) -> int | None:
+    if loader.batch_sampler is None:  # batch_size=None: an item is a batch, of rows that nobody has counted
+        return None
     for sampler in _samplers(loader):
         if isinstance(sampler, SubsetRandomSampler):  # the other rows belong to somebody else, such as the validation
             return len(sampler)

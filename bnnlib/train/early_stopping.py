@@ -20,7 +20,7 @@ class EarlyStopping(Callback):
     The weights of the best epoch are put back when the run is over, also where it is by its epochs or by a budget;
     `run.restored` says which epoch that was, `run.stopped` why the run ended. A checkpoint holds the last weights and
     the best ones, so that a run that goes on does so as if it had never stopped. After Ctrl-C the model has its last
-    weights, and the best ones are in `best_weights`.
+    weights, and the best ones are in `best_weights`. A run that starts with its first step forgets those of another.
 
     Args:
         patience: epochs without an improvement after which the run stops.
@@ -43,9 +43,16 @@ class EarlyStopping(Callback):
 
     def __init__(self, patience: int = 5) -> None:
         self.patience = check_count("patience", patience)
-        self.best, self.best_epoch, self.best_weights = math.inf, 0, {}
+        self._forget()
 
     best_weights: dict[str, Tensor]
+
+    def _forget(self) -> None:
+        self.best, self.best_epoch, self.best_weights = math.inf, 0, {}
+
+    def on_step(self, run: Run) -> None:
+        if run.step == 1:
+            self._forget()  # what another run has left
 
     def on_epoch(self, run: Run) -> None:
         loss = run.history[-1].get("validation_nll")

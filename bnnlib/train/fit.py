@@ -80,7 +80,8 @@ def fit(
     """Minimize mean loss + kl_scale * KL / n over mini-batches, equation (svbnn-elbo) when `loss` is a mean NLL.
 
     Args:
-        model: with layers of `bnnlib.nn`, or a deterministic network, which has no KL term.
+        model: with layers of `bnnlib.nn`, or a deterministic network, which has no KL term. All of its modules are in
+            `train()` meanwhile, and each has its own mode again afterwards.
         data: (x, y), two tensors, rows first, which are moved to the model's device once; or a `Dataset` of such pairs
             or a `DataLoader` of such batches, from `torch.utils.data`, whose batches are moved one by one.
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more. None leaves it to the budgets.
@@ -104,7 +105,8 @@ def fit(
         validation_draws: that the predictive averages.
         max_steps, max_seconds: further bounds of the run in total, in steps and by the clock; the step under way is
             completed. A run that resumes with a larger one goes on.
-        num_data: n, by default the rows of the data set; a stream without a length needs it.
+        num_data: n, by default the rows of the data set; a stream without a length needs it, and so does a loader
+            with batch_size=None, whose data set gives whole batches.
         augment: called as augment(x, generator=...) on every batch of inputs.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs. A
             processor without AVX-512 convolves in bfloat16 several times slower than in float32.

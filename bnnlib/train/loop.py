@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,11 @@ class Loop:
         _check_optimizer(model, optimizer)
         self.device = next(model.parameters()).device
         self.generator = default_generator(self.device) if generator is None else generator
+        # PyTorch's own, from which dropout and transforms draw whatever the run has; a device may show none
+        self._global = [torch.default_generator]
+        if self.device.type != "cpu":
+            with suppress(ValueError):
+                self._global.append(default_generator(self.device))
         self.batches = batches_of(data, batch_size, self.device, shuffle_generator, self.generator)
         self.num_data = self._observations(num_data)
         self.run, self.loss, self.augment, self.autocast = Run(model, optimizer), loss, augment, autocast
@@ -85,8 +90,8 @@ class Loop:
             return check_count("num_data", given)
         if self.batches.rows is None:
             raise ValueError(
-                "the data set of the loader has no length, so that nobody knows how many observations there are. Give "
-                "num_data, the observations of an epoch."
+                "the data set of the loader has no length, or gives whole batches (batch_size=None), so that nobody "
+                "knows how many observations there are. Give num_data, the observations of an epoch."
             )
         return self.batches.rows
 
@@ -130,6 +135,12 @@ class Loop:
 
     def record(self, loss: Tensor) -> None:
         """Take the batch's loss."""
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            given = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+            raise ValueError(
+                f"the loss returned {given}, but it must be a scalar tensor, the mean over the batch: use "
+                "reduction='mean', and no .item()."
+            )
         if self.done == len(self.losses):
             self.losses = torch.cat([self.losses, torch.zeros_like(self.losses)])
         self.losses[self.done] = loss.detach()
@@ -151,7 +162,7 @@ class Loop:
         self._begun = time.monotonic() - run.seconds
         self._modules = frozenset(run.model.modules())
         with stepping(self._modules):  # a block of another thread would put back the mode from before
-            was_training = run.model.training
+            modes = {module: module.training for module in self._modules}
             run.model.train()
         try:
             with (
@@ -175,7 +186,9 @@ class Loop:
                     callback.on_end(run)
         finally:
             with stepping(self._modules):
-                run.model.train(was_training)
+                run.model.train(modes[run.model])
+                for module, mode in modes.items():  # such as a frozen batch norm in eval()
+                    module.training = mode
         return run
 
     def _epoch(self, interrupted: threading.Event) -> bool:
@@ -261,6 +274,7 @@ class Loop:
             "optimizer": run.optimizer.state_dict(),
             "initial_rates": self.initial_rates,
             "generator": self.generator.get_state(),
+            "global": [generator.get_state() for generator in self._global],
             "epoch": run.epoch,
             "step": run.step,
             "seconds": run.seconds,
@@ -299,6 +313,8 @@ class Loop:
         self.generator.set_state(state["generator"])
         run.epoch, run.step, run.history = state["epoch"], state["step"], list(state["history"])
         self.batches.load_state_dict(state["batches"])
+        for generator, numbers in zip(self._global, state.get("global", ()), strict=False):  # older ones have none
+            generator.set_state(numbers)
         self.done, self.losses = state["done"], state["losses"].to(self.device)
         run.seconds, run.stopped = state["seconds"], state["stopped"]
         self.noise_seed = state["noise_seed"]
@@ -308,9 +324,20 @@ class Loop:
 
 
 def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    if not any(id(parameter) in held for parameter in model.parameters()):
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            "LBFGS computes the loss several times a step, on one batch, and the loop does so once. Use another "
+            "optimizer, such as torch.optim.Adam."
+        )
+    ids = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    held = [parameter for parameter in model.parameters() if id(parameter) in ids]
+    if not held:
         raise ValueError(
             "the optimizer holds no parameter of the model, so that nothing would be trained. to_bayesian and "
             "insert_unit_noise return copies: make the optimizer from the parameters of the model that is trained."
+        )
+    if not any(parameter.requires_grad for parameter in held):
+        raise ValueError(
+            "every parameter of the model that the optimizer holds is frozen, so that nothing would be trained. Call "
+            "requires_grad_() on those that are."
         )

@@ -70,7 +70,7 @@ def sample(
             they return the step size and the temperature themselves, for all groups of the sampler.
         callbacks: see `bnnlib.train.Callback`; `run.optimizer` is the sampler.
         generator: of the batches and the augmentation, on the model's device; by default PyTorch's own, from which
-            `nn.Dropout` draws too: only then a resumed run has the same dropout masks.
+            `nn.Dropout` draws in any case.
         checkpoint: as for `fit`; it holds the sampler, the prior and the store too, so that the resumed run is the
             uninterrupted one bit for bit.
         augment, progress, autocast, channels_last: as for `fit`.

@@ -74,8 +74,8 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
 
     Args:
         path: of the file; nothing in it is executed (weights_only=True), and its checksum and sizes are checked.
-        template: the architecture before compression, with or without noise on units, deterministic or Bayesian; its
-            weights do not matter and it is not changed.
+        template: the architecture before compression, deterministic or Bayesian; its weights do not matter and it is
+            not changed. Noise on units may be missing, but where `compress` has put a batch norm in its place.
 
     Returns:
         The compressed network on the CPU in eval mode.
@@ -105,7 +105,8 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
     if missing := [*(layers.keys() - plan.keys()), *(plan.keys() - layers.keys())]:
         raise ValueError(
             f"{path} is of another network than this {type(template).__name__}: {', '.join(sorted(missing))} "
-            f"{'is' if len(missing) == 1 else 'are'} in one of them only. Give the architecture it was compressed from."
+            f"{'is' if len(missing) == 1 else 'are'} in one of them only. Give the architecture it was compressed "
+            "from, with its noise on units where a batch norm has taken the place of noise."
         )
     for name, entry in plan.items():
         given = list(sizes_of(layers[name]))

@@ -237,12 +237,16 @@ def _argument(node: fx.Node, position: int, name: str, default: Any) -> Any:
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
-def pads_with_zeros(node: fx.Node, modules: Modules) -> bool:
-    """Whether an average over the border counts zeros."""
+def changes_constants(node: fx.Node, modules: Modules) -> bool:
+    """Whether an average counts zeros around the border, or divides by another number than it has entries."""
     if node.op == "call_module":
         module = module_of(node, modules)
-        return type(module) is nn.AvgPool2d and module.count_include_pad and module.padding not in (0, (0, 0))
-    return node.target is F.avg_pool2d and _argument(node, 3, "padding", 0) not in (0, (0, 0))
+        if type(module) is not nn.AvgPool2d:
+            return False
+        zeros = module.count_include_pad and module.padding not in (0, (0, 0))
+        return zeros or module.divisor_override is not None
+    zeros, divisor = _argument(node, 3, "padding", 0) not in (0, (0, 0)), _argument(node, 6, "divisor_override", None)
+    return node.target is F.avg_pool2d and (zeros or divisor is not None)
 
 
 def evaluate(node: fx.Node, modules: Modules) -> Callable[..., Tensor]:

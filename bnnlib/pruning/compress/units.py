@@ -19,11 +19,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from bnnlib.pruning.compress.constants import absorb, depthwise, lost, normalized, only_zero
 from bnnlib.pruning.compress.graph import (
     PRODUCT,
+    changes_constants,
     described,
     evaluate,
     kind,
     layer_of,
-    pads_with_zeros,
     shape,
     tensor_shape,
     trace,
@@ -210,8 +210,9 @@ class Units:
         if what == "pool":
             value = self._along(sources[0], axis, node)
             known = value.constant
-            exact = only_zero(known) if pads_with_zeros(node, self._modules) else known
-            value.note(lost(known, exact), f"they are constant but not 0 in front of the zeros that {name} pads")
+            exact = only_zero(known) if changes_constants(node, self._modules) else known
+            reason = f"they are constant but not 0 in front of {name}, which pads zeros or has a divisor of its own"
+            value.note(lost(known, exact), reason)
             return dataclasses.replace(value, constant=exact)
         if what in ("flatten", "reshape"):
             value = self._along(sources[0], axis, node)

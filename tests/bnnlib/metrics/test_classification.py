@@ -28,6 +28,14 @@ def test_scores_of_a_classifier_agree_with_torch():
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_labels_may_be_of_any_integer_type(dtype):
+    logits, labels = rows()
+    probabilities = logits.softmax(dim=1)
+    for score in (metrics.nll, metrics.brier, metrics.ece, metrics.accuracy):
+        assert score(probabilities, labels.to(dtype)) == score(probabilities, labels)
+
+
 def test_nll_of_an_impossible_label_is_infinite():
     assert metrics.nll(torch.tensor([[1.0, 0.0]]), torch.tensor([1])) == math.inf
 

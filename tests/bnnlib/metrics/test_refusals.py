@@ -42,6 +42,8 @@ REFUSED = {
         (lambda: coverage(torch.full((5, 3), NAN), zeros(3)), "draws has 15 NaN"),
         (lambda: coverage(zeros(5, 3), zeros(3), 1.0), "level is 1"),
         (lambda: coverage(zeros(5, 3), zeros(3), 0.95, -1.0), "noise_scale is -1"),
+        (lambda: metrics.crps(zeros(0, 3), zeros(3)), r"draws have shape \(0, 3\).*S > 0"),
+        (lambda: metrics.crps(torch.tensor(0.0), zeros(1)), r"draws have shape \(\).*S > 0"),
     ],
     "selection": [
         (lambda: metrics.false_positive_rate(zeros(3), zeros(3).bool()), "Boolean mask"),
@@ -71,6 +73,7 @@ REFUSED = {
         (lambda: auroc(zeros(2), zeros(2, 1)), r"known_scores has shape \(2, 1\)"),
         (lambda: auroc(t(NAN, 1.0), zeros(2)), "unknown_scores has 1 NaN"),
         (lambda: metrics.entropy_split(torch.full((3, 4), 0.25)), "do not average"),
+        (lambda: metrics.entropy_split(zeros(0, 3, 4)), r"\(0, 3, 4\).*at least one draw"),
     ],
 }
 test_bad_input_is_refused = refusals(REFUSED)

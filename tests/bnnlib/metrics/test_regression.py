@@ -36,6 +36,17 @@ def test_coverage_counts_the_targets_inside_the_band():
     assert metrics.coverage(draws, torch.tensor([24.9, 25.0, 50.0, 75.0, 75.1]), level=0.5) == pytest.approx(60.0)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int64])
+def test_bands_of_draws_of_any_type(dtype):
+    draws = torch.arange(101)[:, None].expand(101, 3)  # whole numbers, which all types hold
+    low, high = metrics.central_interval(draws.to(dtype))
+    torch.testing.assert_close(torch.stack([low, high]), torch.tensor([[2.5] * 3, [97.5] * 3]).double())
+    target, noise = torch.tensor([2.4, 50.0, 97.6]), lambda: torch.Generator().manual_seed(1)
+    assert metrics.coverage(draws.to(dtype), target) == pytest.approx(100.0 / 3)
+    one, other = (metrics.coverage(d, target, 0.9, 1.0, noise()) for d in (draws.to(dtype), draws.double()))
+    assert one == other
+
+
 def test_predictive_coverage_adds_the_noise():
     generator = torch.Generator().manual_seed(2)
     mean = torch.zeros(2000)

@@ -95,3 +95,10 @@ def test_the_ends_of_the_range_are_returned_with_a_warning():
         assert metrics.fit_temperature(logits, torch.tensor([0, 1])) == 1e-4
     with pytest.warns(RuntimeWarning, match="no more"):
         assert metrics.fit_temperature(logits, torch.tensor([1, 0])) == 100.0
+
+
+@pytest.mark.parametrize(("factor", "end", "words"), [(1e-5, 1e-4, "below 0.0001"), (1e3, 100.0, "above 100")])
+def test_a_temperature_beyond_the_range_is_said_to_be_there(factor, end, words):
+    logits, labels = torch.tensor([[4.0, 0.0]]).repeat(4, 1), torch.tensor([0, 0, 0, 1])
+    with pytest.warns(RuntimeWarning, match=words):  # factor times 3.64
+        assert metrics.fit_temperature(factor * logits, labels) == end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -169,5 +170,30 @@ def test_the_network_is_left_as_it_is_and_state_travels():
     other = to_laplace(network(), (2 * x, torch.zeros(20).long()))
     other.load_state_dict(posterior.state_dict())
     assert other.prior_precision == posterior.prior_precision
+    assert other.log_evidence() == posterior.log_evidence()
     assert torch.equal(*(predict(one, x, 3, generator=generator(2)) for one in (posterior, other)))
     assert isinstance(posterior.float(), LaplaceNetwork) and predict(posterior, x.float(), 2).dtype == torch.float32
+
+
+def test_a_state_from_before_it_held_the_loss_has_no_evidence():
+    x, y, _, _, model = ridge()
+    posterior = to_laplace(model, (x, y), "regression", noise_scale=NOISE)
+    state = posterior.state_dict()
+    settings = {"prior_precision": 2.0, "noise_scale": NOISE}
+    state["_extra_state"] = torch.tensor(list(json.dumps(settings).encode()), dtype=torch.uint8)
+    posterior.load_state_dict(state)
+    assert posterior.prior_precision == 2.0 and posterior.predictive(x)[0].isfinite().all()
+    with pytest.raises(ValueError, match=r"does not hold the loss.*to_laplace"):
+        posterior.log_evidence()
+
+
+def test_the_network_stays_in_eval_in_training():
+    model = nn.Sequential(nn.Linear(4, 5), nn.Dropout(), nn.Linear(5, 3)).double()
+    posterior = to_laplace(model, (normal(20, 4), torch.arange(20) % 3)).train()
+    assert posterior.training and not any(module.training for module in posterior.network.modules())
+
+
+def test_a_batch_without_rows_changes_nothing():
+    x, y, _, _, model = ridge()
+    one, other = (to_laplace(model, data, "regression") for data in ([(x[:0], y[:0]), (x, y)], [(x, y)]))
+    assert torch.equal(one.eigenvalues, other.eigenvalues) and one.log_evidence() == other.log_evidence()

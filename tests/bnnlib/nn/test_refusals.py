@@ -211,6 +211,9 @@ REFUSED = {
         (lambda: laplace(data=(x(6, 4), x(6)), likelihood="regression"), "as many numbers"),
         (lambda: laplace(data=(x(6, 4), torch.zeros(5).long())), "x has 6 rows and y has 5"),
         (lambda: bnn.to_laplace(mlp((4, 3)), []), "data have no rows"),
+        (lambda: laplace(data=(x(0, 4), torch.zeros(0).long())), "data have no rows"),
+        (lambda: laplace(data=(x(6, 4) * torch.nan, torch.arange(6) % 3)), "loss on the data is nan.*Look for NaN"),
+        (lambda: laplace(data=(x(6, 4), x(6, 3) * torch.inf), likelihood="regression"), "loss on the data is inf"),
         (lambda: laplace(nn.Linear(4, 2), (x(6, 3, 4), torch.zeros(6).long())), "Wrap the model", TypeError),
     ],
 }  # fmt: skip

@@ -32,6 +32,11 @@ def lazy(model, *shape):
     return model
 
 
+class Divided(nn.Module):
+    def forward(self, x):
+        return F.avg_pool2d(x, 2, divisor_override=3)
+
+
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("mode", ["zeros", "reflect"])
 def test_a_constant_unit_goes_unless_zeros_stand_around_it(padding, mode):
@@ -51,6 +56,8 @@ def test_a_constant_unit_goes_unless_zeros_stand_around_it(padding, mode):
         (nn.AvgPool2d(2), 3),
         (nn.AvgPool2d(3, 1, padding=1), 5),  # borders of 0: the constant 0 alone stays constant
         (nn.AvgPool2d(3, 1, padding=1, count_include_pad=False), 3),
+        (nn.AvgPool2d(2, divisor_override=3), 5),  # makes other constants: 0 alone stays what it is
+        (Divided(), 5),
         (nn.AdaptiveAvgPool2d(3), 3),
     ],
     ids=str,

@@ -110,6 +110,14 @@ def test_files_of_other_networks_are_refused(saved, template, message):
         load_compressed(saved, template())
 
 
+def test_a_batch_norm_in_the_place_of_noise_asks_for_a_template_with_the_noise(tmp_path):
+    save_compressed(compress(halved(Between()), torch.ones(2, 4)), tmp_path / "net.pt")
+    plain = Between()
+    plain.noise = nn.Identity()
+    with pytest.raises(ValueError, match=r"noise is in one of them only.* with its noise on units where a batch norm"):
+        load_compressed(tmp_path / "net.pt", plain)
+
+
 def test_damaged_files_are_refused(saved, tmp_path):
     data = bytearray(saved.read_bytes())
     cut, flipped, foreign = tmp_path / "cut.pt", tmp_path / "flipped.pt", tmp_path / "foreign.pt"

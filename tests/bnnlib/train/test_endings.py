@@ -138,6 +138,17 @@ def test_the_best_weights_come_back_without_a_stop_too_and_the_run_goes_on_from_
     assert_same(state(again), state(whole))
 
 
+def test_early_stopping_starts_anew_with_each_run():
+    x, y = data()
+    held_out, used = (x, torch.randint(3, y.shape, generator=seeded(0))), EarlyStopping(patience=3)
+    train(200, validation=(x, y), callbacks=[used])  # which leaves a far lower loss
+    for bounds in ({}, {"max_steps": 2}):  # the second ends within its first epoch
+        whole, whole_run = train(200, validation=held_out, callbacks=[EarlyStopping(patience=3)], **bounds)
+        model, run = train(200, validation=held_out, callbacks=[used], **bounds)
+        assert run.history == whole_run.history and run.restored == whole_run.restored
+        assert_same(state(model), state(whole))
+
+
 # --- what ends a run --------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,15 @@ def test_ctrl_c_leaves_the_mean_weights_the_mode_and_the_handler(tmp_path):
     assert_same({**model.state_dict()}, {**state["model"]})  # the parameters are those of the checkpoint: no draw
 
 
+def test_each_module_has_its_own_mode_again():
+    model, modes = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 3)), []
+    model[1].eval()
+    model.register_forward_pre_hook(lambda module, _: modes.append([part.training for part in module]))
+    fit(model, data(), epochs=1, batch_size=16)
+    assert modes[0] == [True] * 4 and model.training
+    assert [part.training for part in model] == [True, False, True, True]
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_a_loss_that_is_not_finite_names_the_place_and_keeps_the_weights(bad, tmp_path):
     x, y = data()

@@ -48,6 +48,9 @@ def test_a_data_set_of_tensors_trains_as_its_tensors():
     assert_same(trained[1:], trained[:1] * 2)
 
 
+READY = [(torch.ones(16, 6), torch.zeros(16).long())] * 4  # a data set whose items are batches
+
+
 class _Constant(nn.Module):
     """A loss of 0 whatever the data say: the gradient is that of the KL term alone."""
 
@@ -75,6 +78,7 @@ class _Seen(Callback):
         (lambda d: DataLoader(d, batch_size=16, sampler=RandomSampler(d, num_samples=32)), ROWS, {}),
         (lambda d: DataLoader(d, batch_size=16), 1000, {"num_data": 1000}),
         (lambda d: DataLoader(Stream(), batch_size=16), 70, {"num_data": 70}),
+        (lambda d: DataLoader(READY, batch_size=None), 70, {"num_data": 70}),
     ],
 )
 def test_the_divergence_is_divided_by_the_observations(given, rows, settings):
@@ -116,6 +120,17 @@ def test_a_stream_goes_on_from_the_end_of_an_epoch(tmp_path):
     assert checkpoint.load()["step"] == 4
     resumed, _ = go(Callback(), checkpoint)
     assert_same({**resumed.state_dict()}, {**whole.state_dict()})
+
+
+def test_rows_that_require_a_gradient_train_as_others():
+    x, y = data()
+    trained = []
+    for given in (x, x.clone().requires_grad_()):
+        model = network()
+        fit(model, (given, y), epochs=1, batch_size=16, generator=seeded(0))
+        trained.append({**model.state_dict()})
+        assert given.grad is None
+    assert_same(*trained)
 
 
 def test_an_iterable_data_set_needs_no_loader_but_a_number_of_rows():

@@ -70,6 +70,11 @@ REFUSED = {
         # the likely slip: made before `to_bayesian` or `insert_unit_noise`, which copy
         (lambda: trained(model=insert_unit_noise(DENSE, before=["0"]), optimizer=adam()),
          r"holds no parameter of the model, .* return copies"),
+        (lambda: trained(model=mlp((6, 3)).requires_grad_(False)), r"is frozen.*requires_grad_\(\)"),
+        (lambda: trained(model=DENSE, optimizer=torch.optim.LBFGS(DENSE.parameters())), "LBFGS computes"),
+        *[(lambda loss=loss: trained(model=DENSE, loss=loss), message) for loss, message in (
+            (nn.CrossEntropyLoss(reduction="none"), r"a tensor of shape \(16,\).*reduction='mean'"),
+            (lambda o, y: 0.0, "returned a float.*a scalar tensor"))],
         (lambda: trained(model=DENSE, optimizer=adam(), schedule=SCHEDULERS["step"](adam(mlp((6, 3))))),
          "scheduler is of another optimizer"),
         (lambda: trained(model=DENSE, optimizer=(own := adam()), schedule=SCHEDULERS["plateau"](own)),
@@ -91,6 +96,7 @@ REFUSED = {
         (lambda: loaded(Endless(), batch_size=2), "Endless has no length"),
         (lambda: loaded(DataLoader(TensorDataset(X, Y), batch_size=64, drop_last=True)), "given no batch"),
         (lambda: trained(Stream()), r"no length.* Give num_data"),
+        (lambda: loaded(DataLoader([(X, Y)], batch_size=None)), r"batch_size=None.* Give num_data"),
         (lambda: trained(Stream(), num_data=ROWS, minibatch_scheme="halving"),
          "minibatch_scheme='halving' needs the number of batches"),
     ],

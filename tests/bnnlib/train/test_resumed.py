@@ -60,6 +60,12 @@ def layers(end, checkpoint, **options):
     return trained(end, checkpoint, model, callbacks=pruners, schedule=cosine(5))
 
 
+def dropout(end, checkpoint, **settings):
+    """Masks come from PyTorch's own generator, whatever the run's is."""
+    first, last = (mlp(sizes, generator=seeded(1)) for sizes in ((6, 8), (8, 3)))
+    return trained(end, checkpoint, nn.Sequential(first, nn.Dropout(), last), **settings)
+
+
 def pruned(end, checkpoint, persistent):
     """A pruning every third step, so that the run stops between two."""
     model = mlp((6, 8, 3), generator=seeded(1))
@@ -94,6 +100,8 @@ RUNS = {
     "gradual pruning": (FOUR, layers),
     "lasting masks": ((4, 8), lambda *a: pruned(*a, True)),
     "passing masks": ((4, 8), lambda *a: pruned(*a, False)),
+    "dropout": ((4, 6, 13), dropout),
+    "dropout and a loader": ((4, 6), lambda *a: dropout(*a, given=loader, epochs=3)),
     "items": ((4, 6), lambda *a: trained(*a, given=Jittered, epochs=3)),
     "loader": ((4, 6), lambda *a: trained(*a, given=loader, epochs=3)),
     "loader by the global generator": ((4, 6), lambda *a: trained(*a, given=lambda: loader(None), epochs=3)),
@@ -122,6 +130,15 @@ def test_a_run_that_is_killed_again_and_again_ends_as_the_whole_one(name, tmp_pa
             run(StopAt(stop), checkpoint)
     for _ in range(2):  # the second time it is over already
         assert_same(run(StopAt(None), checkpoint), whole)
+
+
+def test_a_checkpoint_from_before_it_held_the_global_generator_goes_on(tmp_path):
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    whole = layers(StopAt(None), None)
+    with pytest.raises(Stop):
+        layers(StopAt(6), checkpoint)
+    checkpoint.save({name: value for name, value in checkpoint.load().items() if name != "global"})
+    assert_same(layers(StopAt(None), checkpoint), whole)
 
 
 @pytest.mark.parametrize("name", ["spike and slab", "chain"])
