@@ -69,6 +69,7 @@ def to_bayesian(
     deterministic network still loads. Layers that are Bayesian already, and layers that are used twice, are respected.
     Frozen ones, none of whose parameters requires a gradient, stay as they are, unless `parameters` names them.
     A parameter that several modules share keeps one posterior, one draw a pass of the model, and one divergence.
+    Embeddings with `sparse=True` lose it: the divergence has a gradient in every row.
 
     Args:
         model: any module; it is not changed.

@@ -7,6 +7,7 @@ posterior has. `torch.nn.utils.parametrize` would rename the parameters, and dra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -75,6 +76,14 @@ class ParameterPosterior(BayesianLayer):
         if not self._random:
             return next(p for p in self._parameters.values() if p is not None).new_zeros(())
         return super().kl_divergence(with_value)
+
+    def num_active(self) -> Tensor:
+        """Number of active weights, float64; those shared with another module count there."""
+        return super().num_active() if self._random else torch.zeros((), dtype=torch.float64)
+
+    def percent_active(self) -> float:
+        """Share of the random parameters that are active, in percent; NaN where all count in another module."""
+        return super().percent_active() if self._random else math.nan
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the means as the module does, from PyTorch's own generator, and reset the posterior."""
@@ -231,6 +240,8 @@ def with_posterior(module: nn.Module, layer: str, names: Sequence[str], **settin
     new = _blank(type(module), POSTERIORS[layer], tuple(names))
     own = {k: v.copy() if isinstance(v, dict) else v for k, v in module.__dict__.items()}
     own.pop("_flat_weights", None)
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        own["sparse"] = False  # the divergence has a gradient in every row
     new.__dict__.update(own)
     new._init_posterior(**settings)
     return new

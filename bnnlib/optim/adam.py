@@ -27,9 +27,9 @@ class Adam(torch.optim.Adam):
     everything else is PyTorch's step.
 
     `.grad` of such a parameter is computed when it is looked at, between `backward` and `step`: clipping, accumulation
-    and `torch.autograd.grad` work as usual, at the usual price. The step uses it up: call `zero_grad` before the next
-    backward pass. With amsgrad, maximize, decoupled decay, a gradient scaler, hooks on parameters or torch.distributed
-    gradients are written as usual.
+    and `torch.autograd.grad` work as usual, at the usual price. Look at it before you change a parameter in place
+    between the two. The step uses it up: call `zero_grad` before the next backward pass. With amsgrad, maximize,
+    decoupled decay, a gradient scaler, hooks on parameters or torch.distributed gradients are written as usual.
 
     Args:
         params: parameters, or groups, as for every optimizer of PyTorch.
@@ -38,7 +38,8 @@ class Adam(torch.optim.Adam):
         others: the remaining settings of `torch.optim.Adam`.
 
     Raises:
-        RuntimeError: a second step, or a backward pass, finds a gradient that a step has used up.
+        RuntimeError: a second step, or a backward pass, finds a gradient that a step has used up; a parameter was
+            changed in place (but for `.data`, whose changes PyTorch does not count) before its gradient was computed.
 
     Example:
         >>> from bnnlib import nn
@@ -122,7 +123,7 @@ class Adam(torch.optim.Adam):
         rates: dict[float, tuple[float, ...]] = {}
         for slot in slots:
             own, part, state = slot.parameter, slot.part, self.state[slot.parameter]
-            if not usual or part is None or not self._fits(own, state):
+            if not usual or part is None or not part.fits(own) or not self._fits(own, state):
                 own.grad = slot.later.computed()
                 continue
             number = state["step"].item() + 1.0

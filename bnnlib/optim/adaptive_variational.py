@@ -153,6 +153,8 @@ class AdaptiveVariational(Sampler):
     def sampled_parameters(self) -> Iterator[None]:
         """Inside, the parameters are a draw mu + T s eps; behind it they are the means again, also after an error.
 
+        Frozen parameters, which do not require a gradient, stay what they are.
+
         Raises:
             ValueError: the form is "sghmc", whose weights are draws already.
         """
@@ -164,7 +166,8 @@ class AdaptiveVariational(Sampler):
         try:
             with torch.no_grad():
                 for group in self.param_groups:
-                    parameters = group["params"]
+                    if not (parameters := [p for p in group["params"] if p.requires_grad]):
+                        continue  # what is frozen has no posterior
                     noise = self._draw(parameters, group["temperature"])
                     for parameter, own in zip(parameters, noise, strict=True) if noise is not None else ():
                         state = self._natural_state(parameter)

@@ -18,10 +18,11 @@ from torch.utils._pytree import tree_map_only
 
 
 class Part(NamedTuple):
-    """A gradient: grad * slope + share * (pull + decay * parameter).
+    """A gradient: grad * slope + share * (pull + decay * values), with the parameter's values at the backward pass.
 
     `slope` and `pull` are rows of `beside` in the order of memory of the parameter; None is 1 for the slope and 0 for
-    the pull.
+    the pull. `values` share the parameter's memory and its count of changes, which stood at `version`: they outlive
+    `parameter.data = other`, and a change in place is noticed.
     """
 
     grad: Tensor
@@ -30,18 +31,37 @@ class Part(NamedTuple):
     pull: int | None
     decay: float
     share: float
+    values: Tensor
+    version: int
+
+    def fits(self, parameter: Tensor) -> bool:
+        """Whether the parameter may stand for `values`."""
+        same = parameter._version == self.version and parameter.data_ptr() == self.values.data_ptr()
+        return same or not self.decay
 
     @torch.no_grad()
-    def of(self, parameter: Tensor) -> Tensor:
-        """The gradient of a parameter."""
+    def gradient(self) -> Tensor:
+        """The gradient as a tensor.
+
+        Raises:
+            RuntimeError: it needs values that have been changed in place.
+        """
+        values = self.values
+        if self.decay and values._version != self.version:
+            raise RuntimeError(
+                f"a parameter of shape {tuple(values.shape)} was changed in place after loss.backward(), and its "
+                "gradient, which bnnlib.optim.Adam computes when it is looked at or in the step, needs the values of "
+                "before. Read `.grad` of every parameter before you change one ([p.grad.norm() for p in "
+                "model.parameters()] will do), change them after optimizer.step(), or use torch.optim.Adam."
+            )
         slope, pull = (
-            None if row is None else self.beside[row].as_strided(parameter.shape, parameter.stride())
+            None if row is None else self.beside[row].as_strided(values.shape, values.stride())
             for row in (self.slope, self.pull)
         )
         gradient = self.grad.clone() if slope is None else self.grad * slope
         if pull is not None:
             gradient.add_(pull, alpha=self.share)
-        return gradient.add_(parameter, alpha=self.share * self.decay) if self.decay else gradient
+        return gradient.add_(values, alpha=self.share * self.decay) if self.decay else gradient
 
 
 class LaterGradient(Tensor):
@@ -52,12 +72,13 @@ class LaterGradient(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        zeros = func in _GIVING_ZEROS
-        args, kwargs = tree_map_only(LaterGradient, lambda later: later.computed(zeros), (args, kwargs or {}))
+        zeros, lost = func in _GIVING_ZEROS, func in _ZEROING
+        args, kwargs = tree_map_only(LaterGradient, lambda later: later.computed(zeros, lost), (args, kwargs or {}))
         return func(*args, **kwargs)
 
-    def computed(self, zeros: bool = False) -> Tensor:
-        """The gradient as a tensor; with `zeros`, zeros in place of one that is used up."""
+    def computed(self, zeros: bool = False, lost: bool = False) -> Tensor:
+        """The gradient as a tensor; with `zeros`, zeros in place of one that is used up; with `lost`, of any other
+        that has not been written."""
         slot = self.slot()
         if slot is None or not (zeros or slot.waiting):
             raise RuntimeError(
@@ -65,9 +86,11 @@ class LaterGradient(Tensor):
                 "Look at it, or clip it, between loss.backward() and optimizer.step(), and call "
                 "optimizer.zero_grad() before the next backward pass."
             )
+        if lost:
+            slot.part = None
         if slot.part is not None or slot.real is None:
-            own = slot.parameter
-            slot.real = torch.zeros_like(own, requires_grad=False) if slot.part is None else slot.part.of(own)
+            own, part = slot.parameter, slot.part
+            slot.real = torch.zeros_like(own, requires_grad=False) if part is None else part.gradient()
             slot.part = None
         return slot.real
 
@@ -90,8 +113,8 @@ class LaterGradient(Tensor):
     __str__ = __repr__
 
 
-# the second of a model that moves after a step
-_GIVING_ZEROS = torch.ops.aten.zero_.default, torch.ops.aten._to_copy.default, torch.ops.aten._foreach_zero_.default
+_ZEROING = torch.ops.aten.zero_.default, torch.ops.aten._foreach_zero_.default
+_GIVING_ZEROS = *_ZEROING, torch.ops.aten._to_copy.default  # the last of a model that moves after a step
 
 
 class Order:
@@ -134,7 +157,7 @@ class Slot:
             self.part, self.real, self.parameter.grad = part, None, self.later
         else:
             with torch.no_grad():
-                grad.add_(part.of(self.parameter))
+                grad.add_(part.gradient())
 
     def take(self) -> None:
         """Forget the gradient, which is used."""
@@ -154,7 +177,7 @@ def slots(parameters: Sequence[Tensor]) -> list[Slot] | None:
 def leave(ctx: Any, places: Sequence[Slot | None], parts: Sequence[Part | None], parameters: Sequence[Tensor]) -> list:
     """What a backward pass gives for the gradients of its last inputs, the parameters: None for what is in a slot."""
     if None in places or not _plain(ctx, parameters):
-        return [None if part is None else part.of(p) for part, p in zip(parts, parameters, strict=True)]
+        return [None if part is None else part.gradient() for part in parts]
     for slot, part in zip(places, parts, strict=True):
         if part is not None:
             slot.put(part)  # type: ignore[union-attr]

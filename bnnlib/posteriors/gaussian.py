@@ -40,7 +40,9 @@ class _GaussianWeights(Posterior):
         """Weights, or what else `gaussian_draw` knows, of all groups."""
         if output == "weight" and (values := again(self, source)) is not None:
             return values
-        noisy, prior, pairs = output != "variance", None if transformed() else self._prior, self._groups()
+        if not (pairs := self._groups()):  # all of them are another layer's
+            return []
+        noisy, prior = output != "variance", None if transformed() else self._prior
         if output == "weight" and fused.fits(source, pairs):
             return fused.draw(self, fused.GAUSSIAN, cast(Keys, source), pairs, prior, self._sampled, self._dim)
         draws = [(mean, rho, draw_normal(mean, source) if noisy else None, prior) for mean, rho in pairs]

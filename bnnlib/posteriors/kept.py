@@ -62,6 +62,7 @@ class Plan:
             (group[0], group[0].numel(), [p.data_ptr() for p in group] + [0] * (4 - len(group))) for group in groups
         ]
         self.addresses = [(p, p.data_ptr()) for p in self.parameters]
+        self.values = [p.detach() for p in self.parameters]  # as long as the addresses are those
         self.own = dict(layer._parameters)
         self.all = [p for p in self.own.values() if p is not None]
         self.settings = [(key, layer.__dict__[key]) for key in (f"_{name}" for name in layer._all_settings())]
@@ -159,9 +160,10 @@ class _Kept(torch.autograd.Function):
                 gradients = [plan.formulas(*given, token) for given in zip(groups, keys, grads, strict=False)]
                 return None, None, None, *chain.from_iterable(gradients)
             absent = grad is None and token is None
-            for slope, pull in plan.layout:
+            for (slope, pull), values in zip(plan.layout, plan.values[place * size :], strict=False):
                 decay = plan.decay if slope is pull is None else 0.0
-                parts.append(None if absent else Part(own, rest, slope, pull, decay, share))
+                part = None if absent else Part(own, rest, slope, pull, decay, share, values, values._version)
+                parts.append(part)
         return None, None, None, *leave(ctx, [slot() for slot in plan.slots], parts, parameters)
 
 

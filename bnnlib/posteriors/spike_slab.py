@@ -69,8 +69,9 @@ class SpikeSlab(_Selecting):
         """One draw of all weights, exactly 0 where the gate is closed."""
         if (values := again(self, generator)) is not None:
             return self._parts(values)
+        if not (groups := self._groups()):  # all of them are another layer's
+            return self._parts([])
         constants = self.temperature, 0.0 if transformed() else self.prior_log_odds, self.prior_scale, self._dim
-        groups = self._groups()
         if fused.fits(generator, groups):
             return self._parts(fused.draw(self, fused.SPIKE_SLAB, cast(Keys, generator), groups, *constants))
         draws = [(*g, draw_normal(g[0], generator), draw_logistic(g[0], generator), *constants) for g in groups]

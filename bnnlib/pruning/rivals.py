@@ -113,7 +113,8 @@ class GroupLasso(Callback):
     linear layer or a filter of a convolution, or what reads one unit, a column or a channel, so that most weights are
     in one of each kind. The outputs of the last layer, which are classes, and the input of a layer that has only one
     are no groups; biases are in none. After each step of the optimizer every group is
-    shrunk towards 0 by learning rate * strength / (1 - momentum), and is exactly 0 if it was shorter:
+    shrunk towards 0 by learning rate * strength / (1 - momentum), as its layer's weight has them in the optimizer
+    (`param_groups[0]` where it is not in there), and is exactly 0 if it was shorter:
     `compress` then finds dead units without a threshold. (A penalty in the loss, as Wen et al. have it, leaves small
     weights that are cut off by one.) Groups of rows and of columns overlap, and are shrunk one after the other.
 
@@ -167,15 +168,16 @@ class GroupLasso(Callback):
         if self.last_step is not None and run.step > self.last_step:
             self._hold()
             return
-        group = run.optimizer.param_groups[0]
         if not isinstance(run.optimizer, torch.optim.SGD):
             raise ValueError(
                 f"GroupLasso needs torch.optim.SGD, with or without momentum, and not {type(run.optimizer).__name__}: "
                 "its proximal step has the length of SGD's."
             )
-        # momentum makes the gradient's steps longer in the long run by this factor, so the lasso's must be too
-        amount = self.strength * group["lr"] / (1.0 - group["momentum"])
+        first, own = run.optimizer.param_groups[0], {id(p): g for g in run.optimizer.param_groups for p in g["params"]}
         for weight, dim, factor in self.groups:
+            group = own.get(id(weight), first)
+            # momentum makes the gradient's steps longer in the long run by this factor, so the lasso's must be too
+            amount = self.strength * group["lr"] / (1.0 - group["momentum"])
             norms = _norms(weight, dim)
             # the floor is for groups that are 0 already
             weight.mul_((1.0 - amount * factor / norms.clamp_min(1e-30)).clamp_min_(0.0))

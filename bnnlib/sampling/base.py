@@ -73,8 +73,14 @@ class Sampler(torch.optim.Optimizer):
             self.seed = new_seed(generator)
         self._noise: list[Tensor] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles have: settings, and what decides the chain's future, its generator included."""
+        own = {name: value for name, value in vars(self).items() if name[0] != "_" and name != "step"}  # a scheduler's
+        return super().__getstate__() | own
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self.__dict__.setdefault("_noise", [])
         for group in self.param_groups:  # of a state from before a setting was there
             for name, value in self.defaults.items():
                 group.setdefault(name, value)

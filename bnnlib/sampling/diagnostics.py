@@ -100,7 +100,8 @@ def _known(chains: Tensor) -> Tensor | None:
     """The answer where there is nothing to sum: a draw that is not finite, or chains that do not move."""
     if not chains.isfinite().all():
         return chains.new_tensor(torch.nan)
-    if chains.max() - chains.min() < torch.finfo(chains.dtype).resolution:
+    # no move is what the largest draw's rounding explains, in whatever units
+    if chains.max() - chains.min() <= torch.finfo(chains.dtype).resolution * chains.abs().max().clamp_max(1.0):
         return chains.new_tensor(float(chains.numel()))
     return None
 

@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -173,8 +174,9 @@ class SampleStore(Callback):
             for draw in self._draws:
                 state = {n: v.to(device=own[n].device, dtype=own[n].dtype) for n, v in draw.items()}
                 device = next(iter(state.values())).device
-                chunks = [functional_call(model, state, (rows.to(device),)) for rows in x.split(batch_size)]
-                yield torch.cat(chunks)
+                # a draw has a tied weight under each of its names
+                call = partial(functional_call, model, state, tie_weights=False)
+                yield torch.cat([call((rows.to(device),)) for rows in x.split(batch_size)])
 
     def predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
         """Posterior predictive probabilities: the arithmetic mean of the draws' softmax.

@@ -1,4 +1,4 @@
-"""Sampling from a network's posterior with mini-batches: the loop around `bnnlib.optim`'s samplers.
+"""Sampling from a network's posterior with mini-batches: the loop around the samplers of `bnnlib.sampling`.
 
 It minimizes nothing. The order within a step is that of Algorithm 1 of Deng, Zhang, Liang and Lin (2019): sample the
 weights, move the prior by stochastic approximation, prune.
@@ -57,7 +57,8 @@ def sample(
     Args:
         model: what is sampled, in `train()` mode; afterwards it holds the last state of the chain.
         data: tensors, a data set or a loader, as for `fit`.
-        sampler: over the model's parameters, from `bnnlib.optim`. Its generator draws the noise.
+        sampler: over the model's parameters, an `SGLD` or `SGHMC` of `bnnlib.sampling`. Its generator draws the
+            noise.
         epochs, max_steps: to reach in total, whichever is first; a run that resumes at epoch 30 of 80 does 50 more.
         batch_size: rows in a step; the last batch of an epoch may be smaller. A loader has its own.
         prior: gets `add_gradient_()` and `update()` in each step; in regression with the batch's scaled residuals at
@@ -80,6 +81,7 @@ def sample(
         the last two as of the epoch's end.
 
     Raises:
+        TypeError: the sampler is none, such as an optimizer of PyTorch.
         ValueError: a count, the data, the store or the checkpoint do not fit.
         DivergedError: the loss is NaN or infinite; it names the step size. On a CPU the step that would have used it
             is not taken; the checkpoint is not written.
@@ -96,6 +98,11 @@ def sample(
         >>> run.step, len(store)
         (20, 20)
     """
+    if not isinstance(sampler, Sampler):
+        raise TypeError(
+            f"sampler is of type {type(sampler).__name__}, but a chain needs a sampler of bnnlib.sampling, which adds "
+            "noise: SGHMC(model.parameters(), lr=1e-4) or SGLD. An optimizer trains by bnnlib.train.fit."
+        )
     check_count("burn_in", burn_in, minimum=0)
     check_count("thin", thin)
     if store is not None and any(callback is store for callback in callbacks):

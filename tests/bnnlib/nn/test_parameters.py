@@ -1,6 +1,7 @@
 """Posteriors on any parameter of any module: converted shares, noise where it belongs, ties, copies, threads."""
 
 import copy
+import math
 import pickle
 import warnings
 
@@ -9,6 +10,8 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
+from bnnlib.optim import Adam
+from bnnlib.train import fit
 from tests.seeded import seeded as generator
 
 GAUSSIAN = {"initial_scale": 0.1}
@@ -203,6 +206,40 @@ def test_tied_weights_stay_tied():
         assert one.embedding.weight is one.head.weight
         assert torch.equal(bnn.predict(one, tokens, 2, generator=generator(3)), before)
     (model(tokens).square().mean() + bnn.kl_gradient(model)).backward()
+
+
+class Copier(nn.Module):
+    """Its second layer has no parameter but the first one's."""
+
+    def __init__(self, sparse: bool = False):
+        super().__init__()
+        self.embedding = nn.Embedding(7, 4, sparse=sparse)
+        self.head = nn.Linear(4, 7, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.head(self.embedding(tokens))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_whose_parameters_are_all_those_of_another_trains(kind):
+    model, tokens = bnn.to_bayesian(Copier(), kind, **KINDS[kind]), torch.arange(7)
+    assert model(tokens).shape == (7, 7)
+    before = model.embedding.weight.detach().clone()
+    run = fit(model, (tokens, tokens), epochs=3, batch_size=7, optimizer=Adam(model.parameters(), lr=0.01))
+    assert run.step == 3 and not torch.equal(model.embedding.weight, before)
+    assert bnn.predict(model, tokens, 2).shape == (2, 7, 7)
+    assert model.head.draw() == {} and model.head.num_active().item() == 0.0
+    assert math.isnan(model.head.percent_active())
+    assert bnn.percent_active(model) == pytest.approx(model.embedding.percent_active())
+
+
+def test_a_sparse_embedding_trains():
+    for plain in (nn.EmbeddingBag(7, 4, sparse=True), Copier(sparse=True)):
+        model, tokens = bnn.to_bayesian(plain, **GAUSSIAN), torch.arange(7)[:, None]
+        fit(model, (tokens, torch.zeros(7, dtype=torch.int64)), epochs=1, batch_size=7, loss=lambda z, y: z.var())
+        assert all(p.grad is None or not p.grad.is_sparse for p in model.parameters())
+    assert plain.embedding.sparse
 
 
 def test_an_error_in_a_pass_leaves_nothing_behind():

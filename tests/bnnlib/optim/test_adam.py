@@ -273,6 +273,56 @@ def test_what_changes_between_steps_is_seen():
     compared(work)
 
 
+@pytest.mark.parametrize("layer", ["gaussian", "horseshoe", "closed form"])
+def test_values_that_are_replaced_before_the_step_have_the_gradient_of_those_before(layer):
+    def ascend_and_return(model, optimizer):
+        for step in range(5):
+            train_at(model, step)
+            before = [p.data for p in model.parameters()]
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.data = p + 0.5
+            optimizer.step()
+            for p, old in zip(model.parameters(), before, strict=True):
+                p.data = old + (p - old - 0.5)
+
+    def train_at(model, step):
+        bnn.redraw(model, seed=3, step=step)
+        model.zero_grad()
+        (30.0 * loss_of(model)).backward()
+
+    compared(ascend_and_return, lambda: network(layer))
+
+
+@pytest.mark.parametrize("layer", ["gaussian", "horseshoe"])
+def test_a_weight_that_changes_in_place_before_its_gradient_is_known_is_refused(layer):
+    model = network(layer)
+    optimizer = Adam(model.parameters(), lr=0.01)
+    train(model, optimizer, range(2))
+    for set_to_none in (True, False):
+        bnn.redraw(model, seed=3, step=2)
+        model.zero_grad()
+        loss_of(model).backward()
+        with torch.no_grad():
+            model[0].weight.mul_(0.9)
+        for attempt in (model[0].weight.grad.norm, model[0].weight.grad.norm, optimizer.step):
+            with pytest.raises(RuntimeError, match=r"Read `.grad` of every parameter before"):
+                attempt()
+        model.zero_grad(set_to_none=set_to_none)  # it is not needed any more
+    assert not model[0].weight.grad.any()
+    train(model, optimizer, range(3, 4))
+
+
+def test_a_gradient_that_was_looked_at_outlives_a_change_of_its_weight():
+    def decay(model):
+        _ = [p.grad.norm() for p in model.parameters()]
+        with torch.no_grad():
+            for p in model.parameters():
+                p.mul_(0.99)
+
+    compared(lambda model, optimizer: train(model, optimizer, between=decay))
+
+
 def test_a_model_that_moves_takes_its_gradients_along():
     model, optimizer = pair()[1]
     train(model, optimizer, range(2))

@@ -1,5 +1,8 @@
 """What every optimizer and sampler promises: states that go on bit for bit, and noise of its own."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
@@ -72,6 +75,27 @@ def test_a_saved_state_goes_on_bit_for_bit(name, by_key):
     train(second, resumed, 10)
     assert all(map(torch.equal, whole.parameters(), second.parameters()))
     assert getattr(resumed, "steps", 20) == 20
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))])
+@pytest.mark.parametrize(("name", "by_key"), [*((n, False) for n in MAKE), *((n, True) for n in KEYED)])
+def test_a_copy_goes_on_bit_for_bit(name, by_key, copied):
+    model = network()
+    optimizer = MAKE[name](model, **{"keyed": True} if by_key else {})
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)  # wraps a method of the optimizer
+    train(model, optimizer, 5)
+    scheduler.step()
+    for prior in parts(model, optimizer)[2:]:
+        prior.update()
+    other, resumed = copied((model, optimizer))
+    assert resumed.generator is not optimizer.generator
+    for both in ((model, optimizer), (other, resumed)):
+        train(*both, 5)
+        for prior in parts(*both)[2:]:
+            prior.update()
+        train(*both, 5)
+    assert all(map(torch.equal, model.parameters(), other.parameters()))
+    assert resumed.steps == 15
 
 
 @pytest.mark.parametrize("name", MAKE)

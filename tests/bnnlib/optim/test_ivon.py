@@ -76,3 +76,16 @@ def test_a_step_without_a_draw_says_what_to_do():
     theta.square().sum().backward()
     with pytest.raises(ValueError, match="sampled_parameters"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("groups", [lambda free, frozen: [free, frozen], lambda *p: [{"params": [q]} for q in p]])
+def test_frozen_parameters_carry_no_noise(groups):
+    alone, free, frozen = parameter(0.0, 1.0), parameter(0.0, 1.0), parameter(2.0).requires_grad_(False)
+    both = IVON([alone], **SETTINGS, generator=seeded(0)), IVON(groups(free, frozen), **SETTINGS, generator=seeded(0))
+    for _ in range(3):
+        with both[0].sampled_parameters(), both[1].sampled_parameters():
+            assert torch.equal(free, alone) and frozen == 2.0
+            ((free - 1.0).square().sum() + (alone - 1.0).square().sum()).backward()
+        for optimizer in both:
+            optimizer.step()
+            optimizer.zero_grad()

@@ -20,6 +20,21 @@ def run_at(rate: float, momentum: float = 0.0, step: int = 1) -> SimpleNamespace
     return SimpleNamespace(step=step, optimizer=sgd)
 
 
+def test_each_weight_is_shrunk_at_the_rate_of_its_own_group():
+    def shrunk(sgd_of, layers):
+        model = mlp((5, 4, 3), generator=seeded(0))
+        GroupLasso(model, 0.1, layers=layers).on_step(SimpleNamespace(step=1, optimizer=sgd_of(model)))
+        return [model[0].weight, model[2].weight]
+
+    def groups(model):
+        slow = {"params": model[2].parameters(), "lr": 0.1, "momentum": 0.5}
+        return torch.optim.SGD([{"params": model[0].parameters()}, slow], lr=1.0)
+
+    first, second = shrunk(groups, None)
+    assert torch.equal(first, shrunk(lambda model: run_at(1.0).optimizer, "0")[0])
+    assert torch.equal(second, shrunk(lambda model: run_at(0.1, 0.5).optimizer, "2")[1])
+
+
 def test_layers_that_are_not_named_stay():
     model = mlp((5, 4, 3), generator=seeded(0))
     before = [parameter.detach().clone() for parameter in model.parameters()]

@@ -116,6 +116,16 @@ def test_blocks_that_agree_do_not_make_an_infinite_size():
 
 
 @pytest.mark.parametrize("rule", RULES)
+def test_units_do_not_matter(rule):
+    draws = torch.from_numpy(chains()["independent"])
+    tiny = effective_sample_size(draws * 2.0**-60, rule=rule)  # 1e-18: the same numbers to the bit
+    assert torch.equal(tiny, effective_sample_size(draws, rule=rule)) and tiny != draws.numel()
+    still = torch.full((2, 10), 1e-20, dtype=torch.float64)
+    still[:, 1] *= 1.0 + 2.0**-52  # rounding
+    assert float(effective_sample_size(still, rule=rule)) == 20.0
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_rules_at_the_ends(rule):
     assert float(effective_sample_size(torch.zeros(2, 10), rule=rule)) == 20.0
     broken = torch.from_numpy(chains()["independent"]).clone()

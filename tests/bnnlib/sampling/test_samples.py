@@ -56,6 +56,15 @@ def network_with_draws() -> tuple[nn.Module, SampleStore, torch.Tensor, list[tor
     return model.train(), store, x, logits
 
 
+def test_tied_weights_are_averaged_over_too():
+    model, store, x = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)), SampleStore(5), torch.randn(4, 3)
+    model[1].weight = model[0].weight
+    offer(store, model, 2)
+    expected = torch.stack([model[1](x @ model[0].weight.T + bias) for bias in (1.0, 2.0)])
+    torch.testing.assert_close(torch.stack(list(store.outputs(model, x))), expected)
+    assert model[1].weight is model[0].weight and float(model[0].bias[0].detach()) == 2.0
+
+
 def test_predict_is_the_arithmetic_mean_of_probabilities():
     model, store, x, logits = network_with_draws()
     before = {name: value.clone() for name, value in model.state_dict().items()}
