@@ -63,6 +63,15 @@ def keep(kept: Kept, experiment: Experiment, cell: Cell, profile: str) -> bool:
     return new
 
 
+def forget(kept: Kept, labels: set[str]) -> None:
+    """Take out what is kept of some cells, and of those that are said to be equal to one."""
+    for numbers in kept.values():
+        for label in [
+            name for name, one in numbers.items() if name in labels or (isinstance(one, str) and one in labels)
+        ]:
+            del numbers[label]
+
+
 def unlike(kept: Kept, experiment: Experiment, cell: Cell, profile: str) -> Unlike | None:
     """What of a real cell differs from what is kept of it; None where nothing does, as far as its data are at hand."""
     for part, ask in _parts(experiment, cell, profile).items():

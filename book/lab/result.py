@@ -1,12 +1,14 @@
 """The committed result of a profile: it grows cell by cell, and keeps what was there until something better is."""
 
+import copy
 import time
 from typing import Any
 
 import numpy as np
 
-from book.lab import provenance, store
+from book.lab import inputs, provenance, store
 from book.lab.plan import Entry, Plan, stored_entries
+from book.lab.validity import cell_of
 
 _KEPT = ("id", "cell", "version", "code", "data", "failed", "seconds", "device", "commit", "commit_from", "dirty")
 _KEPT += ("noise", "product", "starts")
@@ -79,10 +81,21 @@ class Result:
             "profile": plan.profile,
             "provenance": about,
             "cells": [{k: one[k] for k in _KEPT if k in one} | {"rows": len(one["rows"])} for one in known],
-            "probes": self.old["probes"] if self.old else [],
+            "probes": self._probes(known),
             "certificates": self.old["certificates"] if self.old else [],
             "rows": [row for entry in known for row in entry["rows"]],
         }
+
+    def _probes(self, known: list[Entry]) -> list[dict[str, Any]]:
+        """The stored probes; of cells that are others now under the same label they say nothing any more."""
+        if not self.old:
+            return []
+        now, before = ({cell_of(one["cell"]).label: one["id"] for one in many} for many in (known, self.old["cells"]))
+        others = {label for label, name in before.items() if now.get(label, name) != name}
+        probes = copy.deepcopy(self.old["probes"])
+        for probe in probes:
+            inputs.forget(probe.get("real", {}), others)
+        return probes
 
     def _arrays(self, result: dict[str, Any]) -> dict[str, np.ndarray]:
         """Arrays of the merged cells: those of the cache, and for carried cells those that lie beside the result."""

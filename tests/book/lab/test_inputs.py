@@ -142,6 +142,13 @@ def test_a_cell_of_a_known_kind_that_comes_later_is_added_to_the_probe(pack):
     assert kept["reads"]["b VD [0]"] == "a VD [0]" and kept["schedules"]["b VD [0]"]["rate"][-1] == 0.002
 
 
+def test_of_a_cell_that_runs_anew_the_probe_says_what_it_reads_now(pack):
+    pack.run()
+    pack.edit('"data": "digits"', '"data": "digits" if s == "a" else "made up"')
+    reads = pack.run()["probes"][0]["real"]["reads"]
+    assert [reads[f"{one} VD [0]"]["0.train.0"][0] for one in "ab"] == [1428.0, 4.0]
+
+
 def test_another_source_of_noise_is_no_comparison(pack, monkeypatch):
     pack.run()
     pack.edit("1.0 - step / steps", "(steps - step) / steps")
