@@ -81,8 +81,11 @@ def _columns(legend: Legend) -> list[Bbox]:
     """The columns of a legend, in pixels: side by side they are wider than a phone."""
     whole, size = legend.get_window_extent(), legend.prop.get_size() * legend.get_figure().dpi / 72
     before = size * (legend.handlelength + legend.handletextpad + legend.borderpad)
-    lefts = sorted({round(text.get_window_extent().x0 - before) for text in legend.get_texts()})
-    return [Bbox([[x, whole.y0], [end, whole.y1]]) for x, end in zip(lefts, [*lefts[1:], whole.x1], strict=True)]
+    ends: dict[int, float] = {}
+    for box in (text.get_window_extent() for text in legend.get_texts()):
+        left = round(box.x0 - before)
+        ends[left] = max(ends.get(left, 0.0), box.x1)  # the next column may have lines that stand out
+    return [Bbox([[left, whole.y0], [end, whole.y1]]) for left, end in sorted(ends.items())]
 
 
 def _silent(axes: Axes) -> bool:
