@@ -88,10 +88,7 @@ class Claim:
         silent = [one.why for one in every if one.why]
         if not said:
             return NOT_TRIED, "; ".join(dict.fromkeys(silent)) or "no row of this name is stored"
-        good, bad = sum(one.holds is True for one in said), sum(one.holds is False for one in said)
-        alone = bad
-        if self.kind == "universal":
-            bad = holm([one.chance for one in said if one.holds is False], len(said))
+        good, bad, alone = self.counts(said)
         some = f"holds in {good}, fails in {bad}, undecided in {len(said) - good - bad} of {len(said)} rows"
         if alone > bad:
             some += f"; {alone - bad} fail alone, but not by Holm's correction"
@@ -102,6 +99,13 @@ class Claim:
         if not good:
             return verdicts.UNDECIDED, some
         return (REPRODUCED if good == len(said) else PARTLY), some
+
+    def counts(self, said: list[Evidence]) -> tuple[int, int, int]:
+        """Rows in which it holds, those in which it fails, and those that fail by themselves."""
+        good, alone = (sum(one.holds is wanted for one in said) for wanted in (True, False))
+        if self.kind != "universal":
+            return good, alone, alone
+        return good, holm([one.chance for one in said if one.holds is False], len(said)), alone
 
 
 @dataclass(frozen=True)
@@ -324,11 +328,12 @@ def _why(claim: Claim, word: str, reason: str) -> str:
     """The reason in a few words: how many rows say so, or the first that keeps the claim from being tried."""
     if word == NOT_TRIED:
         return re.split("[;:] |, and ", reason.removeprefix("not comparable: ").removeprefix("not run: "))[0]
-    said = [one.holds for one in claim.evidence if not one.why]
-    good, bad = said.count(True), said.count(False)
+    said = [one for one in claim.evidence if not one.why]
+    good, bad, alone = claim.counts(said)
     parts = [f"holds in {good}"] if good else []
     parts += [f"fails in {bad}"] if bad else []
     parts += [f"undecided in {len(said) - good - bad}"] if len(said) > good + bad else []
+    parts[-1] += f" ({alone - bad} fail alone, not by Holm's correction)" if alone > bad else ""
     return f"{', '.join(parts)} of {len(said)} {'comparison' if len(said) == 1 else 'comparisons'}"
 
 

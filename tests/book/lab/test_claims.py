@@ -7,7 +7,7 @@ import pytest
 from bnnlib._files import StoreError
 from book import lab, studies
 from book.lab import catalog, claims
-from book.lab.claims import Claim, Row
+from book.lab.claims import Claim, Row, _why
 from tests.book.rows import numbers, row
 
 GOOD = """[[claim]]
@@ -105,13 +105,15 @@ def _of_many(stored, kind, *shifts):
     """A claim that means are above zero, where each is four replicates with t = shift / .204124 and t(3) = 3.182."""
     spread = (-0.5, 0.0, 0.5, 0.0)
     stored(*(row(f"s{k}", values=tuple(shift + one for one in spread)) for k, shift in enumerate(shifts)))
-    return Claim("tiny-one", "002", "Table 1", "A claim.", kind, (Row("an-experiment", says="above"),)).judge()
+    claim = Claim("tiny-one", "002", "Table 1", "A claim.", kind, (Row("an-experiment", says="above"),))
+    return *claim.judge(), _why(claim, *claim.judge())
 
 
 def test_a_claim_about_all_is_not_broken_by_one_of_many_rows_by_chance(stored):
     assert _of_many(stored, "universal", -0.7)[0] == "contradicted"  # t = 3.4, p = .042
-    word, reason = _of_many(stored, "universal", -0.7, 5.0)
+    word, reason, short = _of_many(stored, "universal", -0.7, 5.0)
     assert word == "partly"
+    assert short == "holds in 1, undecided in 1 (1 fail alone, not by Holm's correction) of 2 comparisons"
     assert reason == "holds in 1, fails in 0, undecided in 1 of 2 rows; 1 fail alone, but not by Holm's correction"
     assert _of_many(stored, "universal", -0.7, 0.0)[0] == "undecided"
     assert _of_many(stored, "universal", -5.0, 5.0, 5.0)[0] == "contradicted"  # t = 24
