@@ -87,18 +87,14 @@ def entry() -> float:
 def two_optima() -> tuple[float, float]:
     """The gains, to 0.01 nats and at weight 1, between which the bound has a maximum on each side of a ratio of one.
 
-    The maxima are over mu and sigma. The one above is sought at mu up to 1, where the cheapest precise noise lies: at a
-    ratio near one the edge of the interval is cheaper still, but training from little noise does not come there.
+    Both maxima are over mu up to 5 and sigma. Near a ratio of one the one above lies at the edge of mu, where training
+    from little noise comes only slowly.
     """
     gains = np.arange(2.0, 5.0, 0.01)
-    inner = price_at(torch.as_tensor(RATIOS)[:, None], torch.linspace(-2.0, 1.0, 25)).min(dim=1).values.numpy()
-
-    def peaks(paid: np.ndarray, above: bool) -> np.ndarray:
-        worth = gains[:, None] * RATIOS**2 / (1 + RATIOS**2) - paid
-        top = (worth[:, 1:-1] >= worth[:, :-2]) & (worth[:, 1:-1] > worth[:, 2:])
-        return gains[(top & ((RATIOS[1:-1] > 1) == above)).any(axis=1)]
-
-    return float(peaks(inner, True)[0]), float(peaks(price_curve(), False)[-1])
+    worth = bound(np.sqrt(2 * gains))
+    top = (worth[:, 1:-1] >= worth[:, :-2]) & (worth[:, 1:-1] > worth[:, 2:])
+    above = RATIOS[1:-1] > 1
+    return float(gains[(top & above).any(axis=1)][0]), float(gains[(top & ~above).any(axis=1)][-1])
 
 
 def trained_ratios(t: float, starts: list[tuple[float, float]]) -> list[float]:

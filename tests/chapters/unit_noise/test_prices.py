@@ -54,9 +54,11 @@ def test_a_large_gain_learns_its_t_statistic():
 @pytest.mark.slow
 def test_between_two_optima_the_start_decides_what_a_unit_learns():
     low, high = prices.two_optima()
-    assert low < prices.entry() < high and (low, high) == pytest.approx((2.86, 3.6), abs=0.05)
+    assert low < prices.entry() < high and (low, high) == pytest.approx((3.01, 3.61), abs=0.02)
     starts = [(0.0, -5.0), (-10.0, 1.8)]  # little noise and much
     narrow, wide = prices.trained_ratios(np.sqrt(2 * 3.1), starts)
     assert narrow > 1 > wide
-    assert max(prices.trained_ratios(np.sqrt(2 * (low - 0.3)), starts)) < 1
+    # said in the chapter: short training from little noise stays above a little below the range, too
+    assert prices.trained_ratios(np.sqrt(2 * (low - 0.2)), starts[:1])[0] > 1
+    assert max(prices.trained_ratios(np.sqrt(2 * (low - 0.5)), starts)) < 1
     assert min(prices.trained_ratios(np.sqrt(2 * (high + 0.6)), starts[:1])) > 1
