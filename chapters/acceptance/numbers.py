@@ -10,7 +10,7 @@ import numpy as np
 from book import lab
 from book.lab.queries import Rows, replicates
 from chapters.acceptance.experiments.six_gaussians import MODES
-from chapters.acceptance.figures.results import METHODS, crossings
+from chapters.acceptance.figures.results import HMC_WARM_UP, METHODS, crossings, crossings_in_evaluations
 
 WIDE, NARROW = "start sd 3", "start sd 1"
 SETS = ("Heart", "Australian", "German")
@@ -42,6 +42,8 @@ def _six(rows: Rows) -> dict[str, str]:
                 said[f"{key}-runs-{method}"] = lab.number(len(found) or None, of=[found])
             if setting == WIDE:
                 said[f"{key}-acceptance-{method}"] = lab.mean(replicates(rows, setting, method, "acceptance"), "{:.1f}")
+    own, exact = (replicates(rows, WIDE, "VI", metric) for metric in ("acceptance_chain", "acceptance"))
+    assert (own > exact).all(), "in every run the chain of VI reports more than it has on exact points"
     modes = replicates(rows, WIDE, "VI", "modes_found")
     said["six-modes-VI"] = lab.number(modes.mean() if len(modes) else None, "{:.1f}")
     pair = "mh-six-gaussians", WIDE, RATE, "VI", "acceptance"
@@ -57,31 +59,50 @@ def _markov() -> dict[str, str]:
     where = "six Gaussians, random-walk start", "six Gaussians, independent start"
     walk, wide = (lab.stored_values("mh-markov", setting, RATE, "step_share") for setting in where)
     assert not len(walk) or walk.max() < 5, "from a random walk every run ends with tiny steps"
-    rates = lab.stored_values("mh-markov", where[0], RATE, "acceptance")
-    return {
+    rates, high = (lab.stored_values("mh-markov", setting, RATE, "acceptance") for setting in where)
+    changes = lab.stored_values("mh-markov", where[1], RATE, "mode_changes")
+    single = lab.stored_values("mh-markov", "one Gaussian, random-walk start", RATE, "step_share")
+    assert not len(wide) or wide.min() > 5, "from a wide start no run ends with tiny steps"
+    near = changes[high > 99]
+    assert len(near) == (near == 0).sum() + (near > 50).sum(), "near one a run keeps its mode, or leaves it most times"
+    counts = {"high": len(near), "kept": (near == 0).sum(), "swapped": (near > 50).sum()}
+    counts = {f"markov-{key}": lab.number(n if len(high) else None, of=[high, changes]) for key, n in counts.items()}
+    return counts | {
         "markov-steps": lab.mean(walk, "{:.1f}"),
         "markov-rate": lab.mean(rates, "{:.1f}"),
-        "markov-wide": lab.number(f"{(wide < 5).sum()} of {len(wide)}" if len(wide) else None, ordered=True, of=[wide]),
+        "markov-wide": lab.number(len(wide) or None, of=[wide]),
+        "markov-single": lab.number(single.min() if len(single) else None, "{:.0f}", runs=len(single)),
     }
 
 
 def _batches() -> dict[str, str]:
     """The bound's proposal minus the rate's, learned from mini-batches, and what both lose to them."""
-    texts = {}
+    texts, saved, spared = {}, [], []
     for name in ("Heart", "German"):
+        lost = {}
         for key, mode in (("", "mini-batches"), ("-exact", "mini-batches, exact test")):
             pair = "mh-minibatches", f"{name}, {mode}", "Symmetric KL", RATE
             texts[f"mini-{name}{key}"] = lab.difference(*pair, "acceptance", 1)
             ahead = lab.shows(lab.paired_difference(*pair, "acceptance"), int((name, key) != ("Heart", "-exact")))
             less = lab.shows(lab.paired_difference(*pair, "acceptance_lost"), -1)
             assert ahead and less, "the bound loses less to mini-batches everywhere, and is ahead in three of four"
-            lost = lab.stored_values(*pair[:2], RATE, "acceptance_lost")
-            texts[f"mini-{name}{key}-lost"] = lab.mean(lost, "{:.1f}")
+            for who, method in (("rate", RATE), ("bound", "Symmetric KL")):
+                lost[who, key] = lab.stored_values(*pair[:2], method, "acceptance_lost")
+                texts[f"mini-{name}{key}-{who}"] = lab.mean(lost[who, key], "{:.1f}")
+            saved += (lost["rate", key] - lost["bound", key]).tolist()
+        spared += [gap for who in ("rate", "bound") for gap in (lost[who, ""] - lost[who, "-exact"]).tolist()]
+    assert not saved or max(saved) < min(spared), "the rows of the test matter more than the loss, in every run"
     return texts
 
 
 def _logistic(rows: Rows) -> dict[str, str]:
-    said, earlier, shorter, ready, both = {}, [], [], [], []
+    plan = next(
+        cell.params
+        for cell in lab.get("mh-logistic").profiles["book"]()
+        if (cell.setting, cell.method) == ("German", "all methods")
+    )
+    evaluations = plan["steps"] * plan["batch_size"]
+    said, earlier, shorter, ready, both, counted = {}, [], [], [], [], []
     for name in SETS:
         for method in (RATE, "Symmetric KL"):
             pair = "mh-logistic", name, method, "VI", "acceptance"
@@ -91,6 +112,13 @@ def _logistic(rows: Rows) -> dict[str, str]:
         runs = {method: lab.stored_values("mh-logistic", name, method, "seconds_training") for method in draws}
         said |= {f"{name}-crossing-{method}": _range(found, runs[method]) for method, found in draws.items()}
         both += runs.values()
+        by_count = {method: crossings_in_evaluations(rows, name, method, evaluations) for method in draws}
+        shares = {method: replicates(rows, name, method, "ess_share_geyer") for method in draws}
+        said |= {
+            f"{name}-counted-{method}": _range(found, shares[method], 1e3, "{:.0f}", "thousand")
+            for method, found in by_count.items()
+        }
+        counted += [ours < theirs for ours, theirs in zip(by_count[RATE], by_count["VI"], strict=True)]
         learning, shorter_one, warming = (
             replicates(rows, name, method, "seconds_training") for method in (RATE, "VI", "HMC")
         )
@@ -99,7 +127,8 @@ def _logistic(rows: Rows) -> dict[str, str]:
         earlier += [theirs < ours for ours, theirs in zip(draws[RATE], draws["VI"], strict=True)]
     assert not earlier or sum(earlier) > len(earlier) / 2, "variational inference has paid earlier in most runs"
     assert all(ready), "in every run HMC has some thousands of draws before the learning by the rate is done"
-    for key, flags in (("earlier", earlier), ("shorter", shorter)):
+    assert all(counted), "counted by evaluations, the rate has paid earlier than variational inference in every run"
+    for key, flags in (("earlier", earlier), ("shorter", shorter), ("counted", counted)):
         said[key] = lab.number(f"{sum(flags)} of {len(flags)}" if flags else None, of=both)
     errors = [
         value
@@ -118,24 +147,42 @@ def _logistic(rows: Rows) -> dict[str, str]:
     speeds = replicates(rows, "German", "HMC", "ess_per_second")
     for key, pick in (("slowest", min), ("fastest", max)):
         said[f"German-HMC-{key}"] = lab.number(pick(speeds) if len(speeds) else None, "{:,.0f}")
+    learning = replicates(rows, "German", "VI", "seconds_training")
+    for key, pick in (("shortest", min), ("longest", max)):
+        said[f"German-VI-{key}"] = lab.number(pick(learning) if len(learning) else None, "{:.0f}")
     for method in (RATE, "HMC"):
         share = lab.stored_mean(rows, "German", method, "ess_share_geyer")
         said[f"German-share-{method}"] = lab.number(None if share is None else share / 100, "{:.2f}", runs=len(speeds))
-    plan = next(
-        cell.params
-        for cell in lab.get("mh-logistic").profiles["book"]()
-        if (cell.setting, cell.method) == ("German", "all methods")
-    )
-    return said | {"German-evaluations": f"{plan['steps'] * plan['batch_size'] / 1e6:.1f}"}
+    said |= {"German-evaluations": f"{evaluations / 1e6:.1f}", "warm-up": f"{HMC_WARM_UP / 1e6:.1f}"}
+    return said | _worth()
 
 
-def _range(draws: list[float], runs: Any) -> str:
+def _worth() -> dict[str, str]:
+    """In how many of six comparisons, by each rule, a draw is decidedly worth more than one of VI, or of HMC."""
+    said = {}
+    for other, rules in (("VI", ("geyer", "threshold", "batch_means")), ("HMC", ("geyer",))):
+        for rule in rules:
+            every = [
+                lab.paired_difference("mh-logistic", name, method, other, f"ess_share_{rule}")
+                for name in SETS
+                for method in (RATE, "Symmetric KL")
+            ]
+            stored = [one for one in every if one[2]]
+            more = sum(lab.shows(one, 1) for one in stored)
+            assert all(lab.shows(one, 1) or lab.shows(one, 0) for one in stored), "nowhere is a draw worth less"
+            key, of = f"worth-{other}-{rule}", [one[0] for one in stored]
+            said[key] = lab.number(f"{more} of {len(stored)}" if stored else None, of=of)
+    return said
+
+
+def _range(draws: list[float], runs: Any, unit: float = 1e6, form: str = "{:.1f}", name: str = "million") -> str:
     """ "0.4 to 2.8 million" of the least and the largest, with the runs in which it never came."""
-    finite = sorted(one / 1e6 for one in draws if one < np.inf)
+    finite = sorted(one / unit for one in draws if one < np.inf)
     if not finite:
         return lab.number("never" if draws else None)
     never = len(draws) - len(finite)
-    text = f"{finite[0]:.1f} to {finite[-1]:.1f} million" + (f" ({never} of {len(draws)} never)" if never else "")
+    text = f"{form.format(finite[0])} to {form.format(finite[-1])} {name}"
+    text += f" ({never} of {len(draws)} never)" if never else ""
     return lab.number(text, runs=len(draws), of=[runs])
 
 

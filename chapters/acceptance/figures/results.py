@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import missing, replicate_points
+from book.display.panels import legend_below, missing, replicate_points
 from book.display.style import PALETTE, figure, line_styles, panel_letters, style_context
 from book.lab.queries import replicates
 from chapters.acceptance.experiments.six_gaussians import BINS, EXTENT, OBJECTIVES
@@ -17,6 +17,9 @@ from chapters.acceptance.figures.method import ring
 from chapters.acceptance.targets import MODES, SCALE, mode_centers
 
 METHODS = tuple(OBJECTIVES)
+# Evaluations by HMC in mh-logistic, profile book: the warm-up of 64 chains, and a draw, whose leapfrog steps come from
+# the warm-up. No result stores them; a test runs warm-ups again with their seeds.
+HMC_WARM_UP, HMC_GRADIENTS = 64 * 2052, 2
 
 
 def six_histograms(setting: str, seed: int = 0) -> Figure:
@@ -110,9 +113,7 @@ def learning_pays(rows: Sequence[Mapping], sets: Sequence[str], methods: Sequenc
                 continue
             panel.set(xscale="log", yscale="log", xlabel="seconds", title=name, ylim=(1e3, 3e8))
         axes[0, 0].set_ylabel("effective draws")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        if handles:
-            fig.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+        legend_below(fig, axes[0, 0], ncols=3, fontsize="small")
         panel_letters(axes[0])
     return fig
 
@@ -130,9 +131,27 @@ def crossings(rows: Sequence[Mapping], name: str, method: str, other: str = "HMC
         One number for each replicate; infinity where it never catches up.
     """
     asked = [replicates(rows, name, who, m) for who in (method, other) for m in ("ess_per_second", "seconds_training")]
-    found = []
-    for rate, start, other_rate, other_start in zip(*asked, strict=True):
-        # draws n take start + n / rate seconds
-        gain = 1.0 / other_rate - 1.0 / rate
-        found.append(max(0.0, (start - other_start) / gain) if gain > 0 else math.inf)
-    return found
+    return [
+        _caught_up(start, 1.0 / rate, other_start, 1.0 / other_rate)
+        for rate, start, other_rate, other_start in zip(*asked, strict=True)
+    ]
+
+
+def crossings_in_evaluations(rows: Sequence[Mapping], name: str, method: str, learning: float) -> list[float]:
+    """As `crossings` beside HMC, but by evaluations of the posterior, of which one with its gradient counts as one.
+
+    Args:
+        rows, name, method: as for `crossings`.
+        learning: evaluations that the method learns with.
+    """
+    worth = (replicates(rows, name, who, "ess_share_geyer") / 100.0 for who in (method, "HMC"))
+    return [
+        _caught_up(learning, 1.0 / ours, HMC_WARM_UP, HMC_GRADIENTS / theirs)
+        for ours, theirs in zip(*worth, strict=True)
+    ]
+
+
+def _caught_up(start: float, cost: float, other_start: float, other_cost: float) -> float:
+    """Draws after which both have spent the same, where n draws cost start + n cost; infinity if never."""
+    gain = other_cost - cost
+    return max(0.0, (start - other_start) / gain) if gain > 0 else math.inf

@@ -14,7 +14,7 @@ from bnnlib import sampling as mcmc
 from book import lab
 from book.lab.cells import Cell
 from chapters.acceptance.experiments import lenet, logistic, six_gaussians
-from chapters.acceptance.figures.results import crossings
+from chapters.acceptance.figures.results import HMC_GRADIENTS, HMC_WARM_UP, crossings, crossings_in_evaluations
 from chapters.acceptance.targets import logistic_posterior
 from tests.chapters import cells
 from tests.chapters.cells import CPU, values
@@ -138,6 +138,39 @@ def test_where_learning_has_paid_both_take_equally_long():
     assert 40 + draws / 100 == pytest.approx(4 + draws / 25)
     assert never == math.inf  # slower for good
     assert crossings([], "s", "A") == []
+
+
+def test_counted_by_evaluations_learning_has_paid_where_both_have_spent_the_same():
+    shares = {"A": (80.0, 20.0), "HMC": (40.0, 50.0)}
+    rows = [
+        {"setting": "s", "method": method, "metric": "ess_share_geyer", "values": values, "profile": "book"}
+        for method, values in shares.items()
+    ]
+    draws, never = crossings_in_evaluations(rows, "s", "A", 512_000)
+    assert 512_000 + draws / 0.8 == pytest.approx(HMC_WARM_UP + HMC_GRADIENTS * draws / 0.4)
+    assert never == math.inf  # five evaluations an effective draw, and HMC four
+    assert crossings_in_evaluations([], "s", "A", 512_000) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Heart", "Australian", "German"])
+def test_a_warm_up_of_hmc_takes_what_the_count_of_evaluations_says(name):
+    if not datasets.available(logistic.SETS[name]):
+        pytest.skip(f"{name} is absent")
+    book = lab.get("mh-logistic").profiles["book"]()
+    cell = next(one for one in book if (one.setting, one.method) == (name, "all methods"))
+    log_prob, dim = logistic._target(cell, CPU)
+    evaluations = 0
+
+    def counted(points):
+        nonlocal evaluations
+        evaluations += len(points)
+        return log_prob(points)
+
+    generator = torch.Generator().manual_seed(76_000 + cell.replicates[0])
+    start = 0.1 * torch.randn(cell.params["chains"], dim, generator=generator)
+    found = mcmc.warm_up(counted, start, cell.params["warm_up"], generator=generator)
+    assert (evaluations, found.kernel.num_leapfrog) == (HMC_WARM_UP, HMC_GRADIENTS)
 
 
 def test_the_posterior_does_not_overflow():
