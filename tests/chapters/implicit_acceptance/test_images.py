@@ -187,12 +187,17 @@ def test_other_weights_are_compared_on_the_same_generators(monkeypatch):
     found |= {f"WGAN-GP, {name}": raw + gain for name, gain in gains.items()}
     kept = {setting: 70.0 + 0.1 * np.arange(5) for setting in found}  # recall; the chain takes five points
     kept |= {setting: kept[setting] - np.array([5.0, 5.5, 4.5, 5.2, 4.8]) for setting in kept if "raw" not in setting}
-    stored = {"feature_fid": found, "recall": kept}
+    accepted = {setting: 21.0 + 0.1 * np.arange(5) for setting in found}
+    for setting in ("WGAN-GP, falling rate", "WGAN-GP, averaged, falling rate"):
+        kept[setting] = kept[setting] + np.array([2.5, 3.0, 2.9, 2.7, 2.9])
+        accepted[setting] = accepted[setting] + np.array([12.0, 13.0, 14.0, 13.0, 13.0])
+    stored = {"feature_fid": found, "recall": kept, "acceptance_rate": accepted}
     monkeypatch.setattr(numbers.lab, "stored_values", lambda name, setting, method, metric: stored[metric][setting])
     said = numbers._failed()
     assert said["failed-last-recall"] == "−5.0 ± 0.2" and said["failed-averaged-recall"].ordered
     assert said["failed-picked-largest"] == "36.9" and said["failed-averaged-gap"].startswith("+0.0 ± ")
     assert said["failed-averaged-last"].startswith("−20.0 ± ") and said["failed-averaged-last"].ordered
+    assert said["failed-falling-last-recall"] == "+2.8 ± 0.1"
     found["WGAN-GP"] = raw + 10.0 + np.array([1.0, -1.0, 0.5, -0.5, 0.0])
     with pytest.raises(AssertionError, match="other weights take the harm away"):
         numbers._failed()
