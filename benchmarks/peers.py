@@ -81,16 +81,6 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "LSTM": (Recurrent, (5, 8)),
     "residual CNN": (Residual, (1, 8, 8)),
 }
-FEATURES = (
-    "converted",
-    "training",
-    "prediction",
-    "state_dict",
-    "deepcopy",
-    "vmap over draws",
-    "compile",
-    "compression",
-)
 
 
 class NotOffered(Exception):
@@ -112,19 +102,20 @@ def offered(package: Any, *names: str) -> Any:
 class Library:
     """One package: how it converts a network, and what its converted network is trained and drawn with."""
 
-    package = ""
-    title = ""
+    package = title = ""
+    spread = ""  # part of the names of the parameters that a posterior adds
 
     def __init__(self, network: nn.Module, x: Tensor, y: Tensor) -> None:
         self.plain, self.x, self.y = network, x, y
+        self.model = copy.deepcopy(network)
         self.size = sum(p.numel() for p in network.parameters())
 
     def converted(self) -> float:
-        raise NotOffered
+        return 100.0 * sum(p.numel() for n, p in self.model.named_parameters() if self.spread in n) / self.size
 
     def draw(self, x: Tensor) -> Tensor:
         """Outputs of one draw of the weights."""
-        raise NotOffered
+        return self.model(x)
 
     def loss(self) -> Tensor:
         raise NotOffered
@@ -144,15 +135,12 @@ class Ours(Library):
         from bnnlib.nn import to_bayesian
 
         super().__init__(network, x, y)
-        self.model = to_bayesian(copy.deepcopy(network), initial_scale=0.1).train()
+        self.model = to_bayesian(self.model, initial_scale=0.1).train()
 
     def converted(self) -> float:
         from bnnlib.nn import bayesian_share
 
         return bayesian_share(self.model)
-
-    def draw(self, x: Tensor) -> Tensor:
-        return self.model(x)
 
     def loss(self) -> Tensor:
         from bnnlib.nn import kl_divergence
@@ -173,21 +161,14 @@ class Ours(Library):
 
 
 class BayesianTorch(Library):
-    package, title = "bayesian_torch", "bayesian-torch"
+    package, title, spread = "bayesian_torch", "bayesian-torch", "rho_"
 
     def __init__(self, network: nn.Module, x: Tensor, y: Tensor) -> None:
         from bayesian_torch.models.dnn_to_bnn import dnn_to_bnn
 
         super().__init__(network, x, y)
-        self.model = copy.deepcopy(network)
         prior = {"prior_mu": 0.0, "prior_sigma": 1.0, "posterior_mu_init": 0.0, "posterior_rho_init": -3.0}
         dnn_to_bnn(self.model, prior | {"type": "Reparameterization", "moped_enable": False, "moped_delta": 0.5})
-
-    def converted(self) -> float:
-        return 100.0 * sum(p.numel() for n, p in self.model.named_parameters() if "rho_" in n) / self.size
-
-    def draw(self, x: Tensor) -> Tensor:
-        return self.model(x)
 
     def loss(self) -> Tensor:
         from bayesian_torch.models.dnn_to_bnn import get_kl_loss
@@ -197,19 +178,13 @@ class BayesianTorch(Library):
 
 class Torchbnn(Library):
     package = title = "torchbnn"
+    spread = "log_sigma"
 
     def __init__(self, network: nn.Module, x: Tensor, y: Tensor) -> None:
         super().__init__(network, x, y)
-        self.model = copy.deepcopy(network)
         # it is in no public name of the package
         convert = importlib.import_module("torchbnn.utils._convert_model")
         convert.nonbayes_to_bayes(self.model, 0.0, 0.1)
-
-    def converted(self) -> float:
-        return 100.0 * sum(p.numel() for n, p in self.model.named_parameters() if "log_sigma" in n) / self.size
-
-    def draw(self, x: Tensor) -> Tensor:
-        return self.model(x)
 
     def loss(self) -> Tensor:
         import torchbnn
@@ -229,15 +204,12 @@ class TyXe(Library):
         super().__init__(network, x, y)
         pyro.clear_param_store()
         prior = tyxe.priors.IIDPrior(distributions.Normal(0.0, 1.0))
-        self.model = tyxe.PytorchBNN(copy.deepcopy(network), prior, tyxe.guides.AutoNormal)
+        self.model = tyxe.PytorchBNN(self.model, prior, tyxe.guides.AutoNormal)
         self.trained = list(self.model.pytorch_parameters(x))
 
     def converted(self) -> float:
         sites = self.model.net_guide(self.x)
         return 100.0 * sum(value.numel() for value in sites.values()) / self.size
-
-    def draw(self, x: Tensor) -> Tensor:
-        return self.model(x)
 
     def loss(self) -> Tensor:
         likelihood = nn.functional.cross_entropy(self.model(self.x), self.y)
@@ -254,7 +226,7 @@ class Laplace(Library):
         from laplace import Laplace as Fit
 
         super().__init__(network, x, y)
-        self.model = copy.deepcopy(network).eval()
+        self.model.eval()
         # of several ways to the curvature: the others do not know these layers
         from laplace.curvature import CurvlinopsEF
 
@@ -283,7 +255,6 @@ class Posteriors(Library):
         import torchopt
 
         super().__init__(network, x, y)
-        self.model = copy.deepcopy(network)
 
         def log_posterior(values: Any, batch: Any) -> tuple[Tensor, Tensor]:
             output = torch.func.functional_call(self.model, values, (batch[0],))
@@ -308,10 +279,6 @@ class Posteriors(Library):
 
 class TorchPruning(Library):
     package, title = "torch_pruning", "torch-pruning"
-
-    def __init__(self, network: nn.Module, x: Tensor, y: Tensor) -> None:
-        super().__init__(network, x, y)
-        self.model = copy.deepcopy(network)
 
     def converted(self) -> float:
         offered(importlib.import_module(self.package), "to_bayesian", "kl_divergence", "sample")
@@ -427,13 +394,17 @@ def _compression(make: Callable[[], Library]) -> str:
     return "yes"
 
 
-CHECKS = dict(
-    zip(
-        FEATURES,
-        (_converted, _training, _prediction, _state, _copy, _vmap, _compile, _compression),
-        strict=True,
-    )
-)
+CHECKS = {
+    "converted": _converted,
+    "training": _training,
+    "prediction": _prediction,
+    "state_dict": _state,
+    "deepcopy": _copy,
+    "vmap over draws": _vmap,
+    "compile": _compile,
+    "compression": _compression,
+}
+FEATURES = tuple(CHECKS)
 
 
 def batch(shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:

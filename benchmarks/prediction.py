@@ -18,7 +18,7 @@ import statistics
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from benchmarks import command
 from benchmarks.timing import seconds
 from bnnlib import nn as bnn
+from bnnlib.models import mlp
 from chapters.shared.networks import lenet5_caffe
 
 Kind = Callable[..., nn.Module]
@@ -44,13 +45,6 @@ class First(nn.Module):
         return self.layer(x)[0]
 
 
-def _dense(sizes: tuple[int, ...], linear: Kind, _: Kind) -> nn.Module:
-    layers: list[nn.Module] = []
-    for fan_in, fan_out in pairwise(sizes):
-        layers += [linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
 def _lenet5(linear: Kind, conv: Kind) -> nn.Module:
     model = lenet5_caffe()  # whose layers are exchanged, since the other libraries' have other parameters
     for name, layer in list(model.named_children()):
@@ -62,8 +56,8 @@ def _lenet5(linear: Kind, conv: Kind) -> nn.Module:
 
 
 NETWORKS: dict[str, tuple[Callable[[Kind, Kind], nn.Module], tuple[int, ...]]] = {
-    "13-50-1": (partial(_dense, (13, 50, 1)), (13,)),
-    "784-400-400-10": (partial(_dense, (784, 400, 400, 10)), (784,)),
+    "13-50-1": (lambda linear, _: mlp((13, 50, 1), layer=linear), (13,)),
+    "784-400-400-10": (lambda linear, _: mlp((784, 400, 400, 10), layer=linear), (784,)),
     "LeNet-5": (_lenet5, (1, 28, 28)),
 }
 

@@ -32,7 +32,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -43,9 +43,10 @@ from benchmarks import command
 from benchmarks.goals import GOALS
 from benchmarks.samplers import Adaptive, Ivon, Ours, Posteriors
 from benchmarks.timing import Graphed, StepNoise, Timed, adam
-from benchmarks.unit_noise import NETWORKS, pairs
+from benchmarks.unit_noise import NETWORKS, with_loss
 from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
+from bnnlib.models import mlp
 from bnnlib.sampling import SGHMC, SGLD
 
 SIZES = (784, 400, 400, 10)
@@ -54,21 +55,13 @@ MIXTURE = {"slab_scale": 1.0, "spike_scale": math.exp(-6.0)}
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def mlp(linear: Callable[[int, int], nn.Module]) -> nn.Sequential:
-    """The classifier, with a given kind of linear layer."""
-    modules: list[nn.Module] = []
-    for fan_in, fan_out in pairwise(SIZES):
-        modules += [linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*modules[:-1])
-
-
 def deterministic() -> tuple[nn.Module, Loss]:
-    model = mlp(nn.Linear)
+    model = mlp(SIZES)
     return model, lambda x, y: F.cross_entropy(model(x), y)
 
 
 def ours(linear: Callable[[int, int], nn.Module]) -> tuple[nn.Module, Loss]:
-    model = mlp(linear)
+    model = mlp(SIZES, layer=linear)
     return model, lambda x, y: F.cross_entropy(model(x), y) + bnn.kl_gradient(model) / NUM_DATA
 
 
@@ -79,7 +72,7 @@ def horseshoe() -> tuple[nn.Module, Loss]:
 def torchbnn() -> tuple[nn.Module, Loss]:
     import torchbnn as peer
 
-    model, kl = mlp(lambda a, b: peer.BayesLinear(0.0, 1.0, a, b)), peer.BKLLoss(reduction="sum")
+    model, kl = mlp(SIZES, layer=partial(peer.BayesLinear, 0.0, 1.0)), peer.BKLLoss(reduction="sum")
     return model, lambda x, y: F.cross_entropy(model(x), y) + kl(model).squeeze() / NUM_DATA
 
 
@@ -89,7 +82,7 @@ def bayesian_torch(flipout: bool) -> tuple[nn.Module, Loss]:
         from bayesian_torch.layers.flipout_layers.linear_flipout import LinearFlipout as Peer
     else:
         from bayesian_torch.layers.variational_layers.linear_variational import LinearReparameterization as Peer
-    model = mlp(Peer)
+    model = mlp(SIZES, layer=Peer)
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
         total = 0.0
@@ -156,6 +149,14 @@ class Step(Timed):
         with self.noise:
             self.loss(x, y).backward()
         self.optimizer.step()
+
+
+def pairs(name: str, batch: int, device: torch.device) -> tuple[Timed, Timed, Tensor, Tensor]:
+    """The steps of a network without noise and with it, and a batch for both."""
+    shape, *builds = NETWORKS[name]
+    x = torch.rand(batch, *shape, device=device)
+    y = torch.randint(0, 5, (batch,), device=device)
+    return *(Step(partial(with_loss, build), device) for build in builds), x, y
 
 
 def build_steps(device: torch.device, layers: list[str], keyed: bool = True) -> dict[tuple[str, str], Timed]:

@@ -21,7 +21,6 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -33,6 +32,7 @@ from bnnlib import datasets
 from bnnlib import nn as bnn
 from bnnlib.estimators import SparseRegressor
 from bnnlib.functional import inclusion_probability_for
+from bnnlib.models import mlp
 from bnnlib.sampling import SGHMC
 from bnnlib.train import Callback, Run, fit, sample
 from chapters.shared import simulated
@@ -95,13 +95,6 @@ LAYERS: dict[str, Callable[[tuple[int, ...], int], Callable[[int, int], nn.Modul
 }
 
 
-def network(sizes: tuple[int, ...], linear: Callable[[int, int], nn.Module]) -> nn.Module:
-    modules: list[nn.Module] = []
-    for fan_in, fan_out in pairwise(sizes):
-        modules += [linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*modules[:-1])
-
-
 @torch.no_grad()
 def loss_of(model: nn.Module, rows: Rows) -> float:
     """On held-out rows, by the mean over draws where the model has a posterior."""
@@ -133,7 +126,7 @@ def one(task: Task, layer: str, seed: int) -> tuple[float | None, float]:
     train, held_out = task.load(seed)
     count = len(train[0])
     torch.manual_seed(seed)
-    model, until = network(task.sizes, LAYERS[layer](task.sizes, count)), Until(held_out, task.target)
+    model, until = mlp(task.sizes, layer=LAYERS[layer](task.sizes, count)), Until(held_out, task.target)
     loss = F.mse_loss if train[1].is_floating_point() else F.cross_entropy
     settings = {"epochs": task.epochs, "batch_size": task.batch, "callbacks": [until], "loss": loss}
     if layer == "sghmc":

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.timing import StepNoise, Timed, adam
 from bnnlib import nn as bnn
 from bnnlib.models import mlp
 from chapters.batch_statistics.lenet import lenet5_batch_norm
@@ -68,34 +66,15 @@ for _name, _shape, _plain in (("lenet5", (1, 28, 28), lenet5_caffe), ("resnet20"
         NETWORKS[f"{_name}-{_kind}"] = _shape, _plain, partial(_converted, _plain, _kind)
 
 
-class UnitNoiseStep(Timed):
-    """A training step with fused Adam; noise on units is drawn for all layers at once, as in `bnnlib.train.fit`."""
+def with_loss(build: Build) -> tuple[nn.Module, Callable[[Tensor, Tensor], Tensor]]:
+    """The network and its loss; noise on units is drawn for all layers at once, as in `bnnlib.train.fit`."""
+    model = build()
+    noisy = any(isinstance(module, bnn.StructuredBayesianPruning) for module in model.modules())
+    random = noisy or any(isinstance(module, bnn.BayesianLayer) for module in model.modules())
 
-    def __init__(self, build: Build, device: torch.device):
-        torch.manual_seed(0)
-        self.model = build().to(device)
-        self.optimizer, self.noise = adam(self.model, device), StepNoise(self.model, device)
-        modules = list(self.model.modules())
-        self.noisy = any(isinstance(module, bnn.StructuredBayesianPruning) for module in modules)
-        self.random = self.noisy or any(isinstance(module, bnn.BayesianLayer) for module in modules)
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        with bnn.drawn_together(model) if noisy else nullcontext():
+            found = F.cross_entropy(model(x), y)
+        return found + bnn.kl_gradient(model) / NUM_DATA if random else found
 
-    def _forward(self) -> AbstractContextManager:
-        return bnn.drawn_together(self.model) if self.noisy else nullcontext()
-
-    def step(self, x: Tensor, y: Tensor) -> None:
-        self.optimizer.zero_grad()
-        with self.noise:
-            with self._forward():
-                loss = F.cross_entropy(self.model(x), y)
-            if self.random:
-                loss = loss + bnn.kl_gradient(self.model) / NUM_DATA
-            loss.backward()
-        self.optimizer.step()
-
-
-def pairs(name: str, batch: int, device: torch.device) -> tuple[Timed, Timed, Tensor, Tensor]:
-    """The step without, the step with, and a batch for both."""
-    shape, plain, noisy = NETWORKS[name]
-    x = torch.rand(batch, *shape, device=device)
-    y = torch.randint(0, 5, (batch,), device=device)
-    return UnitNoiseStep(plain, device), UnitNoiseStep(noisy, device), x, y
+    return model, loss

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 
@@ -20,6 +21,15 @@ def missing(panel: Axes, empty: bool = True) -> None:
     panel.text(0.5, 0.5, "not run", transform=panel.transAxes, ha="center", va="center", size="large")
     panel.tick_params(which="both", left=False, bottom=False, labelleft=False, labelbottom=False)
     panel.grid(visible=False)
+
+
+def legend_below(fig: Figure, panels: Axes | np.ndarray, **look) -> None:
+    """One legend of all panels below them, each name once; none where nothing has a name."""
+    known = {}
+    for panel in np.ravel(panels):
+        known |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+    if known:
+        fig.legend(known.values(), known.keys(), loc="outside lower center", **look)
 
 
 def log_axis(panel: Axes) -> None:

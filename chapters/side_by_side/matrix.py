@@ -196,22 +196,19 @@ class Means(Table):
         task: of the comparison.
         methods: of `METHODS`, in this order.
         measures: column to (metric, format of a number).
-        kind: "tuned" or "default".
     """
 
-    def __init__(
-        self, task: str, methods: Sequence[str], measures: Mapping[str, tuple[str, str]], kind: str = "tuned"
-    ) -> None:
+    def __init__(self, task: str, methods: Sequence[str], measures: Mapping[str, tuple[str, str]]) -> None:
         self.columns, self.rows, counts = ("Method", *measures), [], set()
         for method in methods:
             row = [NAMES[method]]
             for metric, form in measures.values():
-                found = values(task, 1, method, metric, kind)
+                found = values(task, 1, method, metric)
                 counts.add(len(found))
                 mean, error, n = estimate(found.tolist()) if len(found) > 1 else (0.0, 0.0, 0)
                 row.append(f"{mean:{form}}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{error:{form}}" if n else "–")
             self.rows.append(row)
-        self.caption = f"{task} at B = 1, {kind}: means of {max(counts)} seeds with standard errors"
+        self.caption = f"{task} at B = 1, tuned: means of {max(counts)} seeds with standard errors"
 
 
 class Decided(Table):
@@ -220,15 +217,14 @@ class Decided(Table):
     Args:
         metric: of `standing.QUESTIONS`.
         tasks: of the comparison.
-        budgets: that are asked for; without results a budget has no row.
     """
 
     columns = ("Task", "B", "Decidedly better", "Decidedly worse", "Ties", "Undecided")
 
-    def __init__(self, metric: str, tasks: Sequence[str] = SIMULATIONS, budgets: Sequence[int] = BUDGETS) -> None:
+    def __init__(self, metric: str, tasks: Sequence[str] = SIMULATIONS) -> None:
         self.rows = []
         for task in tasks:
-            for budget in budgets:
+            for budget in BUDGETS:  # without results one has no row
                 said = standing(task, budget, metric)
                 if len(said) < len(costs()[task]):  # a budget of which not all methods are stored
                     continue

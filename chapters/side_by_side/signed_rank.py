@@ -12,9 +12,10 @@ from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.standing import QUESTIONS, standing, values
 
 PRIOR = 0.5  # weight of one more data set, without a difference
+DRAWS = 20_000  # of the weights
 
 
-def signed_rank(gaps: Sequence[float], region: float, draws: int = 20_000, seed: int = 0) -> tuple[float, float, float]:
+def signed_rank(gaps: Sequence[float], region: float) -> tuple[float, float, float]:
     """Probabilities that the next data set's gap is most likely below, inside and above the region.
 
     Equation (side-signed-rank), Benavoli et al. (2017): means of two data sets are compared with the region, each data
@@ -23,8 +24,6 @@ def signed_rank(gaps: Sequence[float], region: float, draws: int = 20_000, seed:
     Args:
         gaps: one a data set, method minus reference.
         region: half width of what is practically equal.
-        draws: of the weights.
-        seed: of the draws.
 
     Example:
         >>> signed_rank([-0.3, -0.2, -0.4, -0.1, -0.3, -0.2], 0.02)[0] > 0.99
@@ -32,10 +31,10 @@ def signed_rank(gaps: Sequence[float], region: float, draws: int = 20_000, seed:
     """
     z = np.array([0.0, *gaps])
     middle = (z[:, None] + z) / 2.0
-    weights = np.random.default_rng(seed).dirichlet([PRIOR, *np.ones(len(gaps))], draws)
+    weights = np.random.default_rng(0).dirichlet([PRIOR, *np.ones(len(gaps))], DRAWS)
     shares = [np.einsum("di,ij,dj->d", weights, where, weights) for where in (middle < -region, middle > region)]
     most = np.argmax([shares[0], 1.0 - shares[0] - shares[1], shares[1]], axis=0)
-    below, inside, above = np.bincount(most, minlength=3) / draws
+    below, inside, above = np.bincount(most, minlength=3) / DRAWS
     return float(below), float(inside), float(above)
 
 
@@ -54,27 +53,19 @@ class SignedRanks(Table):
 
     Args:
         tasks: data sets, of which each has a mark in this order.
-        metric: of `standing.QUESTIONS`, in which less is better.
-        budget: B.
         references: what the methods are compared with.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[str],
-        metric: str = "rmse",
-        budget: int = 1,
-        references: Sequence[str] = ("ensemble", "deterministic"),
-    ) -> None:
+    def __init__(self, tasks: Sequence[str], references: Sequence[str] = ("ensemble", "deterministic")) -> None:
         self.chances: dict[tuple[str, str], tuple[float, float, float]] = {}
         self.marks: dict[tuple[str, str], list[str]] = {}
         for beside in references:
-            said = [standing(task, budget, metric, beside=beside) for task in tasks]
+            said = [standing(task, 1, "rmse", beside=beside) for task in tasks]
             verdicts = [{row["method"]: row["verdict"] for row in rows} for rows in said]
             for method in (*METHODS, *RIVALS):
-                found = gaps(tasks, budget, method, metric, beside)
+                found = gaps(tasks, 1, method, "rmse", beside)
                 if method != beside and len(found) > 2:
-                    self.chances[method, beside] = signed_rank(found, abs(QUESTIONS[metric][2]))
+                    self.chances[method, beside] = signed_rank(found, abs(QUESTIONS["rmse"][2]))
                     self.marks[method, beside] = [one.get(method, "not run") for one in verdicts]
         self.columns = ["Method"]
         for beside in references:
@@ -86,7 +77,7 @@ class SignedRanks(Table):
             if any(key[0] == method for key in self.chances)
         ]
         self.caption = (
-            f"{metric.upper()} at B = {budget}: a mark for each of {', '.join(tasks)}, ▲ better, ▼ worse, = a tie, "
+            f"RMSE at B = 1: a mark for each of {', '.join(tasks)}, ▲ better, ▼ worse, = a tie, "
             "· undecided, – not run; and the chance that on the next data set better, equal or worse is most likely"
         )
 

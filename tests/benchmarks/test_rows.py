@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from benchmarks import draws, memory, replicates, stacks, step_time, workers
-from benchmarks.unit_noise import NETWORKS, pairs
+from benchmarks.step_time import pairs
+from benchmarks.unit_noise import NETWORKS
 from bnnlib import _native
 from bnnlib import nn as bnn
 

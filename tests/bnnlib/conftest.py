@@ -96,3 +96,9 @@ def threads():
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    """Seven inputs of five features."""
+    return torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import io
 import pickle
 
 import pytest
@@ -16,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bnnlib import nn as bnn
 from tests.book.test_what_layers_can import PAGE, ROWS, table_of
+from tests.saved import saved as loaded
 
 SEED = 3
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}  # sums in another order: some ten roundings of float32
@@ -89,14 +89,11 @@ def called_twice(model, x):
 
 
 def saved(model, x):
-    file = io.BytesIO()
-    torch.save(model.state_dict(), file)
-    file.seek(0)
     other = copy.deepcopy(model)
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.add_(1.0)
-    other.load_state_dict(torch.load(file, weights_only=True))
+    other.load_state_dict(loaded(model.state_dict()))
     equal(step(other, x), step(model, x))
 
 

@@ -14,6 +14,7 @@ from torch.func import functional_call, grad, vmap
 from benchmarks import peers
 from bnnlib import nn as bnn
 from bnnlib.pruning import compress
+from tests.bnnlib.nn.test_parameters import Attention, Last
 
 PAGE = Path(__file__).resolve().parents[2] / "book" / "what_layers_can.md"
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
@@ -42,16 +43,6 @@ def normalized():
     return model.eval()
 
 
-class Last(nn.LSTM):
-    def forward(self, x):
-        return super().forward(x)[0]
-
-
-class Self(nn.MultiheadAttention):
-    def forward(self, x):
-        return super().forward(x, x, x, need_weights=False)[0]
-
-
 ROWS = {
     **{f'`GaussianLinear("{e}")`': (lambda e=e: bnn.GaussianLinear(6, 4, estimator=e), vectors) for e in ESTIMATORS},
     "`GaussianConv2d`": (lambda: bnn.GaussianConv2d(2, 3, 3), images),
@@ -69,7 +60,7 @@ ROWS = {
     "`to_bayesian(Embedding)`": by_parameter(lambda: nn.Embedding(9, 4), lambda: torch.arange(5)),
     "`to_bayesian(LSTM)`": by_parameter(lambda: Last(4, 3, batch_first=True), lambda: images().flatten(1, 2)),
     "`to_bayesian(MultiheadAttention)`": by_parameter(
-        lambda: Self(4, 2, batch_first=True), lambda: images().flatten(1, 2)
+        lambda: Attention(4, 2, batch_first=True), lambda: images().flatten(1, 2)
     ),
 }
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Ellipse
 from scipy.stats import norm
 
 from bnnlib.functional import group_threshold
-from book.display.panels import log_axis
+from book.display.panels import legend_below, log_axis
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -61,10 +61,8 @@ def curvature(lines: Mapping[str, Curve], points: Mapping[str, Curve]) -> Figure
             panel.plot(*lines[name], **look | {"marker": "none", "label": f"_{name}"})
             panel.plot(*points[name], **look | {"linestyle": "none", "ms": 6})
             panel.plot([], [], **look)
-        handles, labels = panel.get_legend_handles_labels()
-        shown = dict(zip(labels, handles, strict=True))  # the last of a name has line and marker
         panel.set(yscale="log", xlabel="distance of the weight from the truth", ylabel="estimate / curvature")
-        fig.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=2, fontsize="small")
+        legend_below(fig, panel, ncols=2, fontsize="small")  # the last of a name has line and marker
     return fig
 
 
@@ -85,8 +83,7 @@ def early(by_step: Mapping[str, Curve], by_count: Mapping[str, Curve]) -> Figure
             panel.set(xscale="log", yscale="log")
         axes[0].set(xlabel="step", ylabel="variance / median²")
         axes[1].set(xlabel="draws", title="step 3, c held")
-        handles, labels = axes[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside lower center", ncols=1, fontsize="small")
+        legend_below(fig, axes[0], ncols=1, fontsize="small")
         panel_letters(axes)
     return fig
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import log_axis, missing, replicate_points
+from book.display.panels import legend_below, log_axis, missing, replicate_points
 from book.display.style import INK, PALETTE, figure, panel_letters, style_context
 from book.lab.queries import replicates
 
@@ -79,8 +79,7 @@ def traces(stored: Mapping[str, Mapping[str, np.ndarray] | None] | None = None) 
             log_axis(axes[0, column])
             axes[0, column].set(title=name, ylabel=ERROR[name])
             axes[1, column].set(ylim=(0, 104), xlabel="epoch", ylabel="zeros (%)")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+        legend_below(fig, axes[0, 0], ncols=3, fontsize="small")
         panel_letters(axes)
     return fig
 

@@ -6,7 +6,7 @@ The explorer is in `explorers`, the pictures of results in `results`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.stats import norm
 from torch import Tensor, nn
 
-from book.display.panels import log_axis, missing
+from book.display.panels import legend_below, log_axis, missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 
 REAL, FITTED = PALETTE[0], PALETTE[1]
@@ -52,17 +52,14 @@ def _marginal(panel: Axes, values: np.ndarray, density: np.ndarray, grid: np.nda
     panel.plot(grid, density, color=FITTED, ls="-", marker="none", label="fitted r")
 
 
-def statistics(arrays: Mapping[str, np.ndarray], feature: int = 0, names: Sequence[str] | None = None) -> Figure:
+def statistics(arrays: Mapping[str, np.ndarray]) -> Figure:
     """Histograms of the statistics of real batches and the fitted r(mu), r(sigma), equation (sbn-factorized).
 
     Args:
-        arrays: {layer: array (2 + batches, features, 2)} from `tables`.
-        feature: of each layer.
-        names: layers to draw, a row each; the first, the middle and the last one when omitted.
+        arrays: {layer: array (2 + batches, features, 2)} from `tables`; shown is their first feature.
     """
     known = list(arrays)
-    if names is None:
-        names = [known[k] for k in dict.fromkeys((0, len(known) // 2, len(known) - 1))] if known else ["layer"]
+    names = [known[k] for k in dict.fromkeys((0, len(known) // 2, len(known) - 1))] if known else ["layer"]
     with style_context():
         fig, axes = figure(2, nrows=len(names), height=2.2, squeeze=False)
         for (left, right), name in zip(axes, names, strict=True):
@@ -74,7 +71,7 @@ def statistics(arrays: Mapping[str, np.ndarray], feature: int = 0, names: Sequen
                 missing(left)
                 missing(right)
                 continue
-            table = np.asarray(arrays[name], dtype=float)[:, feature]
+            table = np.asarray(arrays[name], dtype=float)[:, 0]
             (m_mu, m_sigma), (s_mu, s_sigma), batches = table[0], table[1], table[2:]
             steps = np.linspace(-4, 4, 201)
             grid = m_mu + s_mu * steps
@@ -82,9 +79,7 @@ def statistics(arrays: Mapping[str, np.ndarray], feature: int = 0, names: Sequen
             grid = np.exp(m_sigma + s_sigma * steps)
             _marginal(right, np.exp(batches[:, 1]), norm.pdf(np.log(grid), m_sigma, s_sigma) / grid, grid)
         axes[0, 0].set_ylabel("density")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        if handles:
-            fig.legend(handles, labels, loc="outside lower center", ncols=2)
+        legend_below(fig, axes[0, 0], ncols=2)
         panel_letters(axes)
     return fig
 

@@ -92,27 +92,16 @@ def gradient_statistics(mean: Tensor, scale: float, noise: Tensor, prior: bF.Mix
     return {name: value.numpy() for name, value in found.items()}
 
 
-def gradient_variance(
-    scale: float = 0.05,
-    log_slab: float = LOG_SLAB,
-    log_spike: float = LOG_SPIKE,
-    inclusion: float = 0.5,
-    largest: float = 0.4,
-    draws: int = 20_000,
-    generator: torch.Generator | None = None,
-) -> Figure:
-    """Gradient of the prior's term: in closed form, and Bayes by Backprop's estimate from one drawn weight.
+def gradient_variance(draws: int = 20_000, generator: torch.Generator | None = None) -> Figure:
+    """Gradient of the prior's term at sigma = 0.05: in closed form, and Bayes by Backprop's estimate from one draw.
 
     Args:
-        scale: sigma of the posterior.
-        log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
-        largest: right end of the axis of m.
         draws: for the mean and the spread of the estimate.
         generator: of the draws.
     """
-    mean = torch.linspace(0, largest, 121, dtype=torch.float64)
+    mean = torch.linspace(0, 0.4, 121, dtype=torch.float64)
     noise = torch.randn(draws, generator=generator, dtype=torch.float64)
-    found = gradient_statistics(mean, scale, noise, mixture(log_slab, log_spike, inclusion))
+    found = gradient_statistics(mean, 0.05, noise, mixture(LOG_SLAB, LOG_SPIKE, 0.5))
     with style_context():
         fig, panels = figure(2, height=3.6)
         for k, (panel, symbol) in enumerate(zip(panels, ("m", "σ"), strict=True)):
@@ -122,7 +111,7 @@ def gradient_variance(
             )
             panel.plot(mean, middle, color=SAMPLED, ls="--", marker="none", label="Bayes by Backprop, mean")
             panel.plot(mean, found["exact"][k], color=CLOSED, ls="-", marker="none", label="closed form")
-            panel.set(xlabel="posterior mean m", title=f"gradient in {symbol}", xlim=(0, largest))
+            panel.set(xlabel="posterior mean m", title=f"gradient in {symbol}", xlim=(0, 0.4))
         panels[0].set_ylabel("nats per unit")
         fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, columnspacing=1.2)
         panel_letters(panels)

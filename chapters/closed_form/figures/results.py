@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import draw, log_axis, missing
+from book.display.panels import draw, legend_below, log_axis, missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from book.lab.queries import Rows, compared, series, settings_over, stored_arrays
 
@@ -54,9 +54,7 @@ def simulated(
         for panel, kind in ((axes[0, 1], "linear"), (axes[1, 0], "nonlinear")):
             _correlations(panel, importance, kind, _published_range() if band is None else band)
         _densities(axes[1, 1], stored_arrays("sbnn-importance") if arrays is None else arrays)
-        handles = dict(zip(*reversed(axes[0, 1].get_legend_handles_labels()), strict=True))
-        if handles:
-            fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize="small")
+        legend_below(fig, axes[0, 1], ncols=4, fontsize="small")
         panel_letters(axes.flat)
     return fig
 

@@ -12,6 +12,7 @@ from matplotlib.colors import LogNorm, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
+from book.display.panels import legend_below
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from chapters.implicit_acceptance.ring import CELLS, REACH
 
@@ -20,12 +21,11 @@ _NATS = 8.0  # ends of the colors of a log ratio: the true one falls without end
 _HATCHES = ("", "//", "..", "xx", "\\\\")
 
 
-def clouds(points: Mapping[str, np.ndarray], reach: float = 7.5) -> Figure:
+def clouds(points: Mapping[str, np.ndarray]) -> Figure:
     """Points in the plane, a panel for each name.
 
     Args:
         points: {title: (count, 2)}, up to three of them.
-        reach: half the side of each panel.
     """
     with style_context():
         fig, axes = figure(len(points), height=2.9, sharex=True, sharey=True)
@@ -33,7 +33,7 @@ def clouds(points: Mapping[str, np.ndarray], reach: float = 7.5) -> Figure:
         for panel, (title, cloud), look in zip(axes, points.items(), looks, strict=True):
             dots = {"ls": "none", "marker": look["marker"], "ms": 1.8, "alpha": 0.55, "mew": 0}
             panel.plot(*np.asarray(cloud).T, color=look["color"], rasterized=True, **dots)
-            panel.set(title=title, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="$x_1$")
+            panel.set(title=title, xlim=(-7.5, 7.5), ylim=(-7.5, 7.5), aspect="equal", xlabel="$x_1$")
         axes[0].set_ylabel("$x_2$")
         panel_letters(axes)
     return fig
@@ -59,9 +59,7 @@ def state_bars(laws: Mapping[str, np.ndarray], settled: Mapping[str, np.ndarray]
             panel.plot(states, target, ls="none", marker="_", ms=22, mew=2, color=INK, label="target again")
             panel.set(title=title, xlabel="state", xticks=states)
         axes[0].set_ylabel("probability")
-        known = dict(zip(*reversed([*axes[0].get_legend_handles_labels()]), strict=True))
-        known |= dict(zip(*reversed([*axes[1].get_legend_handles_labels()]), strict=True))
-        fig.legend(known.values(), known.keys(), loc="outside lower center", ncols=3)
+        legend_below(fig, axes, ncols=3)
         panel_letters(axes)
     return fig
 

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import missing
+from book.display.panels import legend_below, missing
 from book.display.style import INK, figure, line_styles, panel_letters, style_context
 from book.lab.queries import series
 
@@ -156,42 +156,33 @@ def image_curves(rows: Mapping[str, Rows]) -> Figure:
             axes[0, column].set_xlabel("")
         axes[0, 0].set_ylabel("feature-FID / raw")
         axes[1, 0].set_ylabel("score")
-        _legend_below(fig, axes)
+        legend_below(fig, axes, ncols=3)
         panel_letters(axes.flat)
     return fig
 
 
-def rejection_curves(rows: Mapping[str, Rows], generator: str = GENERATORS[0]) -> Figure:
-    """Feature-FID against the rate of refused proposals, a point for each snapshot of the discriminator.
+def rejection_curves(rows: Mapping[str, Rows]) -> Figure:
+    """Feature-FID of the GAN against the rate of refused proposals, a point for each snapshot of the discriminator.
 
     Args:
         rows: {data set: rows of its experiment}.
-        generator: whose images.
     """
     with style_context():
         fig, axes = figure(2, height=3.2)
         for panel, (name, title) in zip(axes, DATA.items(), strict=True):
             found, drawn = rows.get(name, []), False
             for method, look in line_styles(IMAGE_METHODS).items():
-                quality = over_iterations(found, generator, method, "feature_fid")
-                rate = over_iterations(found, generator, method, "acceptance_rate")
+                quality = over_iterations(found, GENERATORS[0], method, "feature_fid")
+                rate = over_iterations(found, GENERATORS[0], method, "acceptance_rate")
                 both = [(100 - b[1], *a[1:]) for a in quality for b in rate if a[0] == b[0] > 0]
                 drawn |= _draw(panel, np.array(both).reshape(-1, 3), look)
             if not drawn:
                 missing(panel)
             panel.set(title=title, xlabel="refused (%)")
         axes[0].set_ylabel("feature-FID")
-        _legend_below(fig, axes)
+        legend_below(fig, axes, ncols=3)
         panel_letters(axes)
     return fig
-
-
-def _legend_below(fig: Figure, axes: np.ndarray) -> None:
-    known = {}
-    for panel in axes.flat:
-        known |= {name: handle for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)}
-    if known:
-        fig.legend(known.values(), known.keys(), loc="outside lower center", ncols=3)
 
 
 def failing_ring(rows: Rows, settings: Mapping[str, str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import missing, replicate_points
+from book.display.panels import legend_below, missing, replicate_points
 from book.display.style import INK, figure, line_styles, panel_letters, style_context
 from book.lab.queries import replicates, stored_mean, stored_values
 from chapters.learned_priors.experiments.coverage import METHODS as HELD
@@ -98,14 +98,12 @@ def _intervals(panel: Axes) -> None:
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, fontsize="small")
 
 
-def uci_differences(method: str = "A-SGHMC-SA") -> Figure:
-    """RMSE of a method less that of each other, as a share of its own, paired over the 20 standard splits.
+def uci_differences() -> Figure:
+    """RMSE of A-SGHMC-SA less that of each other, as a share of its own, paired over the 20 standard splits.
 
     Bars are intervals of 95 % that take into account how far the splits overlap.
-
-    Args:
-        method: that the others are compared with.
     """
+    method = "A-SGHMC-SA"
     panels = {"rmse_test": "the last draw", "rmse_test_average": "average of the second half"}
     with style_context():
         fig, axes = figure(2, height=4.2, sharey=True)
@@ -132,9 +130,7 @@ def uci_differences(method: str = "A-SGHMC-SA") -> Figure:
             panel.set_xticks([-100, -10, 0, 10], ["−100", "−10", "0", "10"])
             panel.set_yticks(-np.arange(len(UCI_SETS)), UCI_SETS.values())
             panel.grid(axis="y", visible=False)
-        handles, labels = axes[0].get_legend_handles_labels()
-        if handles:
-            fig.legend(handles, labels, loc="outside lower center", ncols=3)
+        legend_below(fig, axes[0], ncols=3)
         panel_letters(axes)
     return fig
 
@@ -145,12 +141,11 @@ def _ours(rows: Sequence[Mapping], settings: Sequence[str], method: str, metric:
     return np.array([np.nan if value is None else float(value) for value in values])
 
 
-def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
+def resnet20(rows: Sequence[Mapping]) -> Figure:
     """Test accuracy of ResNet20 on CIFAR-10 against the share of weights that are zero: Table 3 and ours.
 
     Args:
         rows: from `book.lab.compare("aeb-resnet20")`, with settings "S=30" to "S=94.5".
-        metric: "accuracy" of the last epoch, or "accuracy_best_sparse".
     """
     sparsity = (30, 50, 70, 90)
     settings = [f"S={value}" for value in sparsity]
@@ -158,8 +153,8 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
         fig, (left, right) = figure(2, height=3.6)
         looks = line_styles(RESNET_METHODS)
         drawn = {
-            left: {m: np.array([_published(rows, setting, m, metric) for setting in settings]) for m in looks},
-            right: {m: _ours(rows, settings, m, metric) for m in looks},
+            left: {m: np.array([_published(rows, setting, m, "accuracy") for setting in settings]) for m in looks},
+            right: {m: _ours(rows, settings, m, "accuracy") for m in looks},
         }
         for panel, lines in drawn.items():
             for place, (method, values) in enumerate(lines.items()):
@@ -175,7 +170,7 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
         left.set_title("published, best epoch")
         for place, (method, look) in enumerate(looks.items()):
             for value, setting in zip(sparsity, settings, strict=True):
-                runs = replicates(rows, setting, method, metric)
+                runs = replicates(rows, setting, method, "accuracy")
                 right.plot(np.full(len(runs), value + 3.0 * (place - 1.5) + 1.5), runs, ".", color=look["color"], ms=5)
         right.set_title("ours, last epoch")
         fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, columnspacing=1.0)

@@ -56,14 +56,12 @@ def gaussian_variance(scheme: str, lr: float, momentum: float = 0.9, temperature
 def discretization_bias(
     measured: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
     momentum: float = 0.9,
-    largest: float = 1.6,
 ) -> Figure:
     """Variance of the chain on N(0, 1) against the step size: lines from theory, markers from simulation.
 
     Args:
         measured: {scheme of `SCHEMES`: (step sizes, variances of simulated chains)}.
         momentum: of the two SGHMC schemes.
-        largest: right end of the horizontal axis.
     """
     measured = measured or {}
     if unknown := set(measured) - set(SCHEMES):
@@ -71,13 +69,13 @@ def discretization_bias(
     with style_context():
         fig, axes = figure(1, height=3.5)
         axes.axhline(1, color=INK, lw=1, ls=":", marker="none")
-        lr = np.linspace(0.005, largest, 200)
+        lr = np.linspace(0.005, 1.6, 200)
         for scheme, look in line_styles(SCHEMES).items():
             axes.plot(lr, [gaussian_variance(scheme, h, momentum) for h in lr], **look | {"marker": "none"})
             if scheme in measured:
                 axes.plot(*measured[scheme], **look | {"linestyle": "none", "label": "_simulated"})
         axes.text(0.99, 1.01, "target", transform=axes.get_yaxis_transform(), size="small", ha="right", va="bottom")
-        axes.set(xlabel="step size ε", ylabel="variance of the chain", xlim=(0, largest), ylim=(0.85, 2.6))
+        axes.set(xlabel="step size ε", ylabel="variance of the chain", xlim=(0, 1.6), ylim=(0.85, 2.6))
         axes.legend(
             loc="upper left", title="lines: theory; markers: chains" if measured else None, title_fontsize="small"
         )

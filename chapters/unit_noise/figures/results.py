@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from book.display.panels import draw, log_axis, missing
+from book.display.panels import draw, legend_below, log_axis, missing
 from book.display.style import INK, figure, line_styles, panel_letters, style_context
 from book.lab.queries import Rows, cell, compared, stored_arrays
 from chapters.unit_noise.prices import cheapest, price_at
@@ -103,12 +103,11 @@ def lenet(rows: Rows | None = None) -> Figure:
     return fig
 
 
-def vgg(rows: Rows | None = None, setting: str = "k=1.0") -> Figure:
+def vgg(rows: Rows | None = None) -> Figure:
     """Table 1 of the paper: the share of units that each layer of the VGG-like network keeps, a panel a method.
 
     Args:
         rows: of "sbp-vgg", with the published settings "k=1.0" and "k=1.5".
-        setting: of ours, one at k = 1.
     """
     rows = compared("sbp-vgg", rows)
     names = ("k = 1, published", "k = 1.5, published", "k = 1, ours")
@@ -119,7 +118,7 @@ def vgg(rows: Rows | None = None, setting: str = "k=1.0") -> Figure:
             for name, k in zip(names, (1.0, 1.5), strict=False):
                 printed = kept_share(rows, f"k={k}", method, VGG, k)[:, [0, 3]]
                 panel.plot(*printed.T, **looks[name] | {"mfc": "white", "ms": 7, "lw": 1.2})
-            own = kept_share(rows, setting, method, VGG)
+            own = kept_share(rows, "k=1.0", method, VGG)
             own[:, 3] = np.nan  # the published ones are drawn above
             if not draw(panel, own, looks[names[2]]):
                 missing(panel, empty=not np.isfinite(panel.get_lines()[0].get_ydata()).any())
@@ -140,7 +139,7 @@ def _curves(panel: Axes, curves: list[np.ndarray], look: Mapping) -> None:
         panel.plot(epochs, values, **dict(look) | own)
 
 
-def vgg_curves(arrays: Arrays | None = None, narrow: Arrays | None = None, setting: str = "k=1.0") -> Figure:
+def vgg_curves(arrays: Arrays | None = None, narrow: Arrays | None = None) -> Figure:
     """How far noise on VGG-like networks came: SBP's divergence a unit, and the share of units pruned, by epoch.
 
     The divergence of SBPa is weighted, so that its height says nothing of a unit's ratio.
@@ -149,13 +148,12 @@ def vgg_curves(arrays: Arrays | None = None, narrow: Arrays | None = None, setti
         arrays: with the keys of `book.lab.load_arrays`; those stored for "sbp-vgg" when omitted. "kl" has a value for
             each epoch, in nats, "units" a row for each epoch, a column for each layer.
         narrow: of "sbp-vgg-causes", the same of networks of a quarter of the width.
-        setting: of the first arrays.
     """
     arrays = stored_arrays("sbp-vgg") if arrays is None else arrays
     narrow = stored_arrays("sbp-vgg-causes") if narrow is None else narrow
     shown = {
-        "SBP": (arrays, setting, "SBP"),
-        "SBPa": (arrays, setting, "SBPa"),
+        "SBP": (arrays, "k=1.0", "SBP"),
+        "SBPa": (arrays, "k=1.0", "SBPa"),
         "k = 1/4, farther": (narrow, "k=0.25", "SBP, farther"),
         "k = 1/4, by heart": (narrow, "k=0.25, by heart", "SBP"),
         "k = 1/4, by heart, farther": (narrow, "k=0.25, by heart", "SBP, farther"),
@@ -186,13 +184,12 @@ def vgg_curves(arrays: Arrays | None = None, narrow: Arrays | None = None, setti
     return fig
 
 
-def random_labels(arrays: Arrays | None = None, setting: str = "MNIST, MLP") -> Figure:
+def random_labels(arrays: Arrays | None = None) -> Figure:
     """Accuracy on randomly labeled training images and the units that are left, over the epochs.
 
     Args:
         arrays: with the keys of `book.lab.load_arrays`; those stored for "sbp-random-labels" when omitted. The
             array "curve" has columns (training accuracy, units removed, ...), in percent, a row for each epoch.
-        setting: of the arrays.
     """
     arrays = stored_arrays("sbp-random-labels") if arrays is None else arrays
     looks = {name: look | {"label": LABELS[name]} for name, look in line_styles(list(LABELS)).items()}
@@ -200,7 +197,7 @@ def random_labels(arrays: Arrays | None = None, setting: str = "MNIST, MLP") -> 
         fig, (left, right) = figure(2, height=3.6)
         for method, look in looks.items():
             found = [np.asarray(values, dtype=float) for key, values in sorted(arrays.items())
-                     if (key[0], key[1], key[3]) == (setting, method, "curve")]  # fmt: skip
+                     if (key[0], key[1], key[3]) == ("MNIST, MLP", method, "curve")]  # fmt: skip
             _curves(left, [one[:, 0] for one in found], look)
             if method != "Dropout":
                 _curves(right, [100 - one[:, 1] for one in found], look)
@@ -212,20 +209,17 @@ def random_labels(arrays: Arrays | None = None, setting: str = "MNIST, MLP") -> 
             left.axhline(10, color=INK, lw=1, ls=":", marker="none")  # chance
         left.set_title("accuracy, random labels (%)")
         right.set_title("units left (%)")
-        handles, labels = left.get_legend_handles_labels()
-        if handles:
-            fig.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+        legend_below(fig, left, ncols=3, fontsize="small")
         panel_letters([left, right])
     return fig
 
 
-def fixed_mean(arrays: Arrays | None = None, setting: str = "LeNet-5") -> Figure:
+def fixed_mean(arrays: Arrays | None = None) -> Figure:
     """What a free location saves at each signal-to-noise ratio, and LeNet-5 with a free and with a fixed one.
 
     Args:
         arrays: with the keys of `book.lab.load_arrays`; those stored for "sbp-mnist" when omitted. The array
             "units" has a row for each epoch, a column for each layer of units.
-        setting: of the arrays.
     """
     arrays = stored_arrays("sbp-mnist") if arrays is None else arrays
     names = {"SBPa": "μ learned", "SBPa, fixed mu": "μ = 0"}
@@ -242,7 +236,7 @@ def fixed_mean(arrays: Arrays | None = None, setting: str = "LeNet-5") -> Figure
         looks = line_styles(list(names.values()))
         for method, name in names.items():
             found = [np.asarray(values, dtype=float) for key, values in sorted(arrays.items())
-                     if (key[0], key[1], key[3]) == (setting, method, "units")]  # fmt: skip
+                     if (key[0], key[1], key[3]) == ("LeNet-5", method, "units")]  # fmt: skip
             _curves(right, [100 * one.sum(1) / dense.sum() for one in found], looks[name])
         if not right.get_lines():
             missing(right)

@@ -95,9 +95,3 @@ def exact_network(request) -> nn.Sequential:
 def any_network(request) -> nn.Sequential:
     """The small network of each linear layer, and one of each other kind of randomness."""
     return OTHERS[request.param]() if request.param in OTHERS else small_network(LINEAR[request.param])
-
-
-@pytest.fixture
-def x() -> torch.Tensor:
-    """Seven inputs of five features."""
-    return torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

@@ -26,6 +26,17 @@ def total(model, run):
     return [None if p.grad is None else p.grad.clone() for p in model.parameters()]
 
 
+def joint(model, x, objective=bnn.kl_gradient, context=bnn.drawn_together, call=None):
+    """The gradients of a pass of the model, or of what calls it, and of the divergence."""
+
+    def run():
+        with context(model):
+            output = (call or model)(x)
+        (output.sin().mean() + objective(model) / 10).backward()
+
+    return total(model, run)
+
+
 def test_all_layers_draw_together_as_each_would_alone():
     model, x = network(), torch.randn(7, 6, dtype=torch.float64, generator=generator(1))
     first, second = model[0], model[3]
@@ -43,15 +54,7 @@ def test_all_layers_draw_together_as_each_would_alone():
         assert torch.equal(model(x), inside)
     assert first._held is None and second._held is None and not torch.equal(model(x), inside)
 
-    def joint(objective):
-        def run():
-            with bnn.drawn_together(model):
-                output = model(x)
-            (output.sin().mean() + objective(model) / 10).backward()
-
-        return total(model, run)
-
-    torch.testing.assert_close(joint(bnn.kl_gradient), joint(bnn.kl_divergence), rtol=1e-10, atol=1e-13)
+    torch.testing.assert_close(joint(model, x), joint(model, x, bnn.kl_divergence), rtol=1e-10, atol=1e-13)
     with pytest.raises(KeyError), bnn.drawn_together(model):
         raise KeyError
     assert first._held is None
@@ -65,17 +68,7 @@ def test_drawing_together_leaves_other_modes_and_kinds_alone():
     model.unused = nn.ModuleList([spread(3)])
     model.forward = lambda v: nn.Sequential(*list(model)[:6])(v)
 
-    def run(context, objective):
-        def step():
-            with context():
-                output = model(x)
-            (output.sin().mean() + objective(model) / 10).backward()
-
-        return total(model, step)
-
-    ours, theirs = (
-        run(lambda: bnn.drawn_together(model), objective) for objective in (bnn.kl_gradient, bnn.kl_divergence)
-    )
+    ours, theirs = joint(model, x), joint(model, x, bnn.kl_divergence)
     assert sum(g is None for g in theirs) == 1
     for a, b in zip(ours, theirs, strict=True):
         assert (a is None and b is None) or torch.allclose(a, b, rtol=1e-6, atol=1e-13)
@@ -132,15 +125,8 @@ def test_compiled_steps_equal_eager_steps():
     torch.compiler.reset()
     compiled = torch.compile(model, backend="aot_eager")
 
-    def step(module, context):
-        def run():
-            with context(model):
-                output = module(x)
-            (output.square().mean() + bnn.kl_gradient(model) / 10).backward()
-
-        return total(model, run)
-
     for context in (contextlib.nullcontext, bnn.drawn_together):
+        found = joint(model, x, context=context, call=compiled)
         # fused kernels round differently
-        torch.testing.assert_close(step(compiled, context), step(model, context), rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(found, joint(model, x, context=context), rtol=1e-9, atol=1e-12)
     assert not torch.equal(compiled(x), compiled(x))

@@ -31,12 +31,15 @@ def settle(model, shape, seed=1):
 
 
 @torch.no_grad()
-def assert_same(model, small, x, tolerance=1e-6):
+def same(model, x, tolerance=1e-6, **settings):
+    """The small network, whose outputs are those of the whole one."""
+    small = compress(model, x, **settings)
     # 1e-6 of the largest output: float32 keeps 6e-8 of a number, and sums in another order take up the rest
     expected = masked(model, x)
     scale = float(expected.abs().max())
     assert expected.std(0).max() > 1e-3 * scale  # the pruned network still looks at its input
     assert float((small(x) - expected).abs().max()) <= tolerance * scale
+    return small
 
 
 def widths(model):
@@ -47,8 +50,7 @@ def test_a_fully_connected_network_with_noise_on_its_inputs():
     model = bnn.insert_unit_noise(mlp((784, 500, 300, 10), flatten=True, generator=seeded()), before=["1", "3", "5"])
     prune_noise(model, 0.4)
     x = torch.randn(1000, 1, 28, 28, generator=seeded(1))
-    small = compress(model, x)
-    assert_same(model, small, x)
+    small = same(model, x)
     assert type(small.get_submodule("1")) is SelectedLinear and small.get_submodule("1").features == 784
     assert widths(small) == {"1": (200, 314), "3": (120, 200), "5": (10, 120)}
     assert not small.training and [type(m) for m in small] == [
@@ -61,13 +63,11 @@ def test_lenet_5_pruned_as_in_the_paper():
     kept = {"conv1_noise": 3, "conv2_noise": 18, "fc1_input_noise": 780, "fc2_input_noise": 283}
     model = prune_noise(noisy_lenet(), kept)
     x = torch.rand(1000, 1, 28, 28, generator=seeded(1))
-    small = compress(model, x)
-    assert_same(model, small, x)
+    small = same(model, x)
     # few of the inputs from 18 channels are off, too few to pick the rest: their columns stay, as zeros
     assert widths(small) == {"conv1": (3, 1), "conv2": (18, 3), "fc1": (283, 288), "fc2": (10, 283)}
     assert list(dict(small.named_children())) == list(dict(lenet5_caffe().named_children()))
-    picked = compress(model, x, select_below=1.0)
-    assert_same(model, picked, x)
+    picked = same(model, x, select_below=1.0)
     active = model.fc1_input_noise.active().view(50, 16)[model.conv2_noise.active()]
     assert picked.fc1.in_features == int(active.sum()) < 288
     assert torch.equal(picked.fc1.index, active.flatten().nonzero().flatten())
@@ -78,12 +78,11 @@ def test_a_vgg_network_with_batch_norm():
     model = vgg_like(0.25, generator=seeded())
     model = settle(prune_noise(bnn.insert_unit_noise(model, after=norms(model)), 0.5), (3, 32, 32))
     x = torch.randn(200, 3, 32, 32, generator=seeded(1))
-    small = compress(model, x)
     exact = masked(copy.deepcopy(model).double(), x[:100].double())
     own = float((masked(model, x[:100]) - exact).abs().max() / exact.abs().max())
     # measured 3e-6: batch norms of random filters enlarge rounding errors, in the masked network as in this one
-    assert_same(model, small, x, max(1e-6, 3.0 * own))
-    assert_same(model.double(), compress(model, x[:2].double()), x[:100].double(), 1e-12)  # no other difference
+    small = same(model, x, max(1e-6, 3.0 * own))
+    same(model.double(), x[:100].double(), 1e-12)  # no other difference
     sizes = list(widths(small).values())
     assert [rows for rows, _ in sizes] == [8, 8, 16, 16, 32, 32, 32, 64, 64, 64, 64, 64, 64, 64, 10]
     assert [columns for _, columns in sizes] == [3, 8, 8, 16, 16, 32, 32, 32, 64, 64, 64, 64, 64, 64, 64]
@@ -95,8 +94,7 @@ def test_resnet_20_with_noise_inside_its_blocks():
     inside = [name for name in norms(model) if name.endswith(".bn1")]
     model = settle(prune_noise(bnn.insert_unit_noise(model, after=inside), 0.25), (3, 12, 12))
     x = torch.randn(200, 3, 12, 12, generator=seeded(1))  # small images: the network works on any size
-    small = compress(model, x)
-    assert_same(model, small, x)
+    small = same(model, x)
     shapes = widths(small)
     for stage, width in ((1, 16), (2, 32), (3, 64)):
         for block in range(3):
@@ -111,8 +109,7 @@ def test_a_channel_of_a_sum_goes_only_when_all_its_terms_are_dead():
     noisy = bnn.insert_unit_noise(model, after=["bn1", "layer1.0.bn2", "layer2.0.bn2", "layer2.0.downsample.1"])
     prune_noise(noisy, 4)
     x = torch.randn(20, 3, 16, 16, generator=seeded(1))
-    small = compress(noisy, x)
-    assert_same(noisy, small, x)
+    small = same(noisy, x)
     active = {name: layer.active() for name, layer in noises(noisy).items()}
     first = active["bn1.noise"] | active["layer1.0.bn2.noise"]
     second = active["layer2.0.bn2.noise"] | active["layer2.0.downsample.1_noise"]
@@ -139,8 +136,7 @@ class Sums(nn.Module):
 def test_noise_that_no_neighbor_can_take_up_becomes_a_batch_norm_that_only_multiplies():
     torch.manual_seed(0)
     model, x = prune_noise(Sums(), 4), torch.randn(50, 3, 8, 8, generator=seeded(1))
-    small = compress(model, x)
-    assert_same(model, small, x)
+    small = same(model, x)
     assert type(small.noise) is nn.BatchNorm2d and (small.noise.running_var + small.noise.eps == 1.0).all()
     assert small.third.out_channels == 6  # its sum has all 6 units, 4 from the noisy one
 
@@ -164,8 +160,7 @@ def test_noise_in_any_place(place):
             model.add_module(f"{name}_noise", inserted[name])
     model = prune_noise(settle(model, (2, 8, 8)), 0.5)
     x = torch.randn(50, 2, 8, 8, generator=seeded(1))
-    small = compress(model, x)
-    assert_same(model, small, x)
+    small = same(model, x)
     if place in ("after-bn", "after-pool"):
         assert small.conv.out_channels == 4
     if place in ("after-conv", "before-bn"):  # as published: behind batch norm a pruned unit is constant, not 0
@@ -178,8 +173,7 @@ def test_noise_on_the_features_of_tokens():
     model = nn.Sequential(noise(6, -1), nn.Linear(6, 8), nn.ReLU(), noise(8, -1), nn.Linear(8, 3), noise(3, 2))
     prune_noise(model, 0.5)
     x = torch.randn(10, 7, 6, generator=seeded(1))
-    small = compress(model, x)
-    assert_same(model, small, x)
+    small = same(model, x)
     assert widths(small) == {"1": (4, 3), "4": (3, 4)}
 
 
@@ -199,8 +193,7 @@ def test_bayesian_layers_become_what_their_active_weights_are(layer):
             if layer is not bnn.HorseshoeLinear and name.startswith("0.") and not name.endswith(("weight", "bias")):
                 parameter.normal_(0.0, 3.0, generator=seeded(2))
     x = torch.randn(100, 12, generator=seeded(1))
-    small = compress(model, x)
-    assert_same(model, small, x)
+    small = same(model, x)
     assert not any(isinstance(m, bnn.BayesianLayer) for m in small.modules())
 
 
@@ -209,8 +202,7 @@ def test_stochastic_batch_norm_takes_its_running_statistics():
     model = prune_noise(bnn.insert_unit_noise(bnn.to_stochastic_batch_norm(model), after=norms(model)), 0.6)
     settle(model, (3, 32, 32)).double()
     x = torch.randn(50, 3, 32, 32, generator=seeded(1)).double()
-    small = compress(model, x)
-    assert_same(model, small, x, 1e-12)  # float64, as batch norm of 3 channels may enlarge rounding errors
+    small = same(model, x, 1e-12)  # float64, as batch norm of 3 channels may enlarge rounding errors
     assert type(small.bn1_1) is nn.BatchNorm2d and type(small.bn_fc1) is nn.BatchNorm1d
 
 
@@ -221,8 +213,7 @@ def test_masks_by_hand():
     masks["fc2.weight"][:, ::2] = False  # every other unit of fc1 is not read, as group lasso leaves them
     model = to_deterministic(dense, masks)
     x = torch.rand(1000, 1, 28, 28, generator=seeded(1))
-    small = compress(model, x)
-    assert_same(model, small, x)
+    small = same(model, x)
     assert widths(small) == {"conv1": (5, 1), "conv2": (50, 5), "fc1": (250, 800), "fc2": (10, 250)}
 
 

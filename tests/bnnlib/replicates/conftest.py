@@ -49,9 +49,3 @@ BAYESIAN = [kind for kind in POSTERIORS if kind not in ("deterministic", "input-
 def bayesian_stack(request) -> replicates.StackedMLP:
     """The stack under each Bayesian posterior in turn."""
     return build(request.param)
-
-
-@pytest.fixture
-def x() -> torch.Tensor:
-    """Seven inputs of five features, the same for all replicates."""
-    return torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

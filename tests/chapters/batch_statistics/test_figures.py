@@ -43,18 +43,15 @@ def network(data) -> nn.Module:
     return model.eval()
 
 
+def studied(network, data, sizes=(4, 16, 64), **settings) -> explorers.BatchSizeStudy:
+    settings = {"num_batches": 200, "generator": torch.Generator().manual_seed(2)} | settings
+    known = data["x"], data["y"]
+    return explorers.batch_size_study(network, data["x"], known, data["unknown"], sizes=sizes, **settings)
+
+
 @pytest.fixture(scope="module")
 def study(network, data) -> explorers.BatchSizeStudy:
-    return explorers.batch_size_study(
-        network,
-        data["x"],
-        (data["x"], data["y"]),
-        data["unknown"],
-        sizes=(4, 16, 64),
-        num_batches=200,
-        num_samples=20,
-        generator=torch.Generator().manual_seed(2),
-    )
+    return studied(network, data, num_samples=20)
 
 
 # --- statistics ---
@@ -187,15 +184,7 @@ def test_without_draws_it_is_the_plain_network(study, network, data):
 def test_a_stochastic_network_gives_the_same_study_and_stays_as_it_was(study, network, data):
     stochastic = to_stochastic_batch_norm(network)
     before = {name: value.clone() for name, value in stochastic.state_dict().items()}
-    again = explorers.batch_size_study(
-        stochastic,
-        data["x"],
-        (data["x"], data["y"]),
-        data["unknown"],
-        sizes=(4, 16, 64),
-        num_batches=200,
-        generator=torch.Generator().manual_seed(2),
-    )
+    again = studied(stochastic, data)
     assert again.error == study.error
     assert again.entropy[16, "unknown"] == pytest.approx(study.entropy[16, "unknown"], rel=1e-5, abs=1e-7)
     assert again.entropy[0, "unknown"] == pytest.approx(study.entropy[0, "unknown"], rel=1e-4, abs=1e-6)
@@ -204,9 +193,7 @@ def test_a_stochastic_network_gives_the_same_study_and_stays_as_it_was(study, ne
 
 def test_impossible_batch_sizes_are_refused(network, data):
     with pytest.raises(ValueError, match=r"sizes has \[1, 500\], but a batch needs 2 to 400"):
-        explorers.batch_size_study(
-            network, data["x"], (data["x"], data["y"]), data["unknown"], sizes=(1, 8, 500), num_batches=2
-        )
+        studied(network, data, (1, 8, 500), num_batches=2)
 
 
 def named(picture, panel: int, name: str):

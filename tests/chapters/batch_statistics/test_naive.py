@@ -11,14 +11,8 @@ from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from chapters.batch_statistics.naive import _choose, predict_naive_batches
 from chapters.batch_statistics.statistics import collect_statistics
+from tests.seeded import normal
 from tests.seeded import seeded as generator
-
-DOUBLE = torch.float64
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=generator(seed), dtype=DOUBLE)
-
 
 TRAIN = normal(600, 3, seed=4)
 

@@ -13,22 +13,10 @@ from bnnlib.nn import use_generator
 from chapters.batch_statistics.lenet import lenet5_batch_norm
 from chapters.batch_statistics.networks import preact_resnet18
 from chapters.batch_statistics.vgg import vgg11
+from tests.chapters.shared.test_networks import images, normalized
 from tests.seeded import seeded
 
 VGG_PLACES = ("1_1", "2_1", "3_1", "3_2", "4_1", "4_2", "5_1", "5_2")
-
-
-def count(model):
-    return sum(p.numel() for p in model.parameters())
-
-
-def images(n=4, shape=(3, 32, 32)):
-    return torch.randn(n, *shape, generator=seeded(7))
-
-
-def normalized(h):
-    """Batch norm before any training: running mean 0 and variance 1."""
-    return h / math.sqrt(1 + 1e-5)
 
 
 # --- sizes, names and places ---
@@ -45,7 +33,7 @@ def normalized(h):
     ],
 )
 def test_the_published_numbers_of_parameters(make, known):
-    assert count(make()) == known
+    assert sum(p.numel() for p in make().parameters()) == known
 
 
 def test_names_and_layers():

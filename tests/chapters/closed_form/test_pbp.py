@@ -8,13 +8,10 @@ import torch
 from scipy import stats
 
 from chapters.closed_form.pbp import StackedPBP
+from tests.seeded import normal
 from tests.seeded import seeded as generator
 
 F64 = torch.float64
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=generator(seed), dtype=F64)
 
 
 def stack_of(sizes=(4, 6, 5, 1), replicates=3):

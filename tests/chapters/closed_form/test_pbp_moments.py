@@ -8,12 +8,9 @@ import torch
 from scipy import integrate, special, stats
 
 from chapters.closed_form.pbp import gamma_update, rectified_moments
+from tests.seeded import normal
 
 F64 = torch.float64
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
 
 
 @pytest.mark.parametrize("variance", [1e-8, 0.3, 1.0, 50.0])

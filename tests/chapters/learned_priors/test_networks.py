@@ -5,15 +5,12 @@ import torch
 
 from bnnlib.nn import use_generator
 from chapters.learned_priors.networks import cnn_batch_norm, cnn_two_conv
+from tests.chapters.shared.test_lenet import images
 from tests.seeded import seeded
 
 
 def count(model):
     return sum(p.numel() for p in model.parameters())
-
-
-def images(n=6):
-    return torch.rand(n, 1, 28, 28, generator=seeded(7))
 
 
 def test_sizes_are_the_papers():

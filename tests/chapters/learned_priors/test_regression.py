@@ -1,20 +1,16 @@
 """Table 1's cell: its rows, its chains against separate ones, its resume, and what it says about the ridge."""
 
-import dataclasses
 import math
+from functools import partial
 
 import pytest
 import torch
 
 from chapters.learned_priors.experiments import regression
+from tests.chapters.cells import CPU, smoke
 
-CPU = torch.device("cpu")
 EXPERIMENT = regression.EXPERIMENTS[0]
-
-
-def _cell(**params):
-    (cell,) = EXPERIMENT.profiles["smoke"]()
-    return dataclasses.replace(cell, params=cell.params | params)
+_cell = partial(smoke, "aeb-regression")
 
 
 def test_every_method_has_every_metric_in_every_setting():

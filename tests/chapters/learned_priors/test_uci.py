@@ -8,8 +8,8 @@ import torch
 
 from bnnlib import datasets
 from chapters.learned_priors.experiments import logistic, uci
+from tests.chapters.cells import CPU, smoke
 
-CPU = torch.device("cpu")
 UCI, LOGISTIC = uci.EXPERIMENTS[0], logistic.EXPERIMENTS[0]
 
 
@@ -23,8 +23,7 @@ def test_every_replicate_is_scored(cell):
 
 
 def test_training_beats_the_mean_of_the_targets():
-    cell = next(cell for cell in UCI.profiles["smoke"]() if cell.method == "A-SGHMC-SA")
-    cell = dataclasses.replace(cell, params=cell.params | {"epochs": 60, "learning_rate": 1e-4})
+    cell = smoke("aeb-uci", "A-SGHMC-SA", epochs=60, learning_rate=1e-4)
     *_, test_y = uci._load(uci.SIMULATED, cell.replicates, "standard")
     rows = uci.run_cell(cell, CPU, None).rows
     score = sum(row["value"] for row in rows if row["metric"] == "rmse_test") / len(cell.replicates)
@@ -44,7 +43,7 @@ def test_settings_are_the_published_ones():
 
 
 def test_a_diverging_chain_is_not_a_number_and_the_others_go_on(monkeypatch):
-    cell = next(cell for cell in UCI.profiles["smoke"]() if cell.method == "SGHMC")
+    cell = smoke("aeb-uci", "SGHMC", epochs=30)
     load = uci._load
 
     def spoiled(*arguments):
@@ -53,7 +52,6 @@ def test_a_diverging_chain_is_not_a_number_and_the_others_go_on(monkeypatch):
         return x, y, test_x, test_y
 
     monkeypatch.setattr(uci, "_load", spoiled)
-    cell = dataclasses.replace(cell, params=cell.params | {"epochs": 30})
     rows = [row for row in uci.run_cell(cell, CPU, None).rows if row["metric"] == "rmse_test"]
     assert math.isnan(rows[0]["value"])
     assert math.isfinite(rows[1]["value"])

@@ -10,6 +10,7 @@ from torch import nn
 from bnnlib.models import mlp
 from chapters.learned_priors.networks import cnn_two_conv
 from chapters.shared.attacks import fgsm, pgd
+from tests.refused import refusals
 from tests.seeded import seeded
 
 
@@ -188,8 +189,7 @@ def test_size_zero_changes_nothing():
     assert torch.equal(pgd(network(), inputs(), size=0.0), inputs())
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+test_bad_arguments_are_refused = refusals(
     [
         (lambda: fgsm(network(), inputs(), size=-0.1), "size is -0.1"),
         (lambda: fgsm([], inputs(), size=0.1), "empty sequence"),
@@ -205,8 +205,5 @@ def test_size_zero_changes_nothing():
         (lambda: fgsm(lambda z: network()(z) * torch.nan, inputs(), size=0.1), "not finite"),
         (lambda: pgd(network(), inputs(), size=0.1, steps=0), "steps is 0"),
         (lambda: pgd(network(), inputs(), size=0.1, step_size=0.0), "step_size is 0"),
-    ],
+    ]
 )
-def test_bad_arguments_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

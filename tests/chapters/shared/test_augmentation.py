@@ -7,6 +7,7 @@ import torch
 
 from chapters.learned_priors.augmentation import RandomErasing, RandomRotation, erase, rotate
 from chapters.shared.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip, crop
+from tests.refused import refusals
 from tests.seeded import seeded
 
 ALL = [RandomCrop(4), RandomHorizontalFlip(), RandomRotation(15.0), RandomErasing(0.5, value=0.4)]
@@ -199,8 +200,7 @@ def test_a_generator_elsewhere_is_refused(augment):
         augment(images().to("meta"), generator=seeded())
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+test_bad_arguments_are_refused = refusals(
     [
         (lambda: RandomCrop(0), "padding is 0"),
         (lambda: RandomHorizontalFlip(1.5), "p is 1.5"),
@@ -212,8 +212,5 @@ def test_a_generator_elsewhere_is_refused(augment):
         (lambda: Normalize(0.0, 0.0), "std"),
         (lambda: Normalize((0.0, 0.0), 1.0)(images()), "mean has 2 values.*3 channels"),
         (lambda: RandomErasing(value=(0.0, 0.0))(images()), "value has 2 values"),
-    ],
+    ]
 )
-def test_bad_arguments_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -4,10 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from chapters.shared.networks import lenet5_caffe, lenet_300_100
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def images(n=6):

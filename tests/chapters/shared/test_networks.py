@@ -1,6 +1,7 @@
 """What every network promises: its size, a start by its generator alone, formats, that it trains, what it refuses."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -25,8 +26,13 @@ from chapters.shared.networks import lenet5_caffe, resnet, resnet18, resnet20, v
 from tests.seeded import seeded
 
 
-def images(n=4):
-    return torch.randn(n, 3, 32, 32, generator=seeded(7))
+def images(n=4, shape=(3, 32, 32)):
+    return torch.randn(n, *shape, generator=seeded(7))
+
+
+def normalized(h):
+    """Batch norm before any training: running mean 0 and variance 1."""
+    return h / math.sqrt(1 + 1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from chapters.shared.networks import resnet, resnet18, resnet20
+from tests.chapters.shared.test_networks import images, normalized
 from tests.seeded import seeded
-
-
-def images(n=4):
-    return torch.randn(n, 3, 32, 32, generator=seeded(7))
 
 
 def test_names_and_what_the_paper_prunes():
@@ -44,15 +41,12 @@ def test_the_start():
 def test_forward_is_the_layers_written_out():
     model, x = resnet(8, width=4, generator=seeded()).double().eval(), images().double()
 
-    def normalize(h):  # running mean 0 and variance 1 before any training
-        return h / math.sqrt(1 + 1e-5)
-
-    h = F.relu(normalize(F.conv2d(x, model.conv1.weight, padding=1)))
+    h = F.relu(normalized(F.conv2d(x, model.conv1.weight, padding=1)))
     for stage, stride in ((model.layer1, 1), (model.layer2, 2), (model.layer3, 2)):
         block = stage[0]
-        inner = F.relu(normalize(F.conv2d(h, block.conv1.weight, stride=stride, padding=1)))
-        inner = normalize(F.conv2d(inner, block.conv2.weight, padding=1))
-        shortcut = h if stride == 1 else normalize(F.conv2d(h, block.downsample[0].weight, stride=stride))
+        inner = F.relu(normalized(F.conv2d(h, block.conv1.weight, stride=stride, padding=1)))
+        inner = normalized(F.conv2d(inner, block.conv2.weight, padding=1))
+        shortcut = h if stride == 1 else normalized(F.conv2d(h, block.downsample[0].weight, stride=stride))
         h = F.relu(inner + shortcut)
     assert h.shape == (4, 16, 8, 8)
     expected = model.fc(F.avg_pool2d(h, 8).flatten(1))

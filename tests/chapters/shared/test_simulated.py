@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from chapters.shared import simulated
+from tests.refused import refusals
 from tests.seeded import seeded as _generator
 
 
@@ -63,8 +64,7 @@ def test_share_of_active_inputs_and_nested_sets():
     assert shares[1:4] == pytest.approx([0.2, 0.5, 0.95], abs=0.045)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+test_bad_input_is_refused_with_what_is_allowed = refusals(
     [
         (lambda: simulated.two_inputs(10, 1.5), "alpha is 1.5"),
         (lambda: simulated.two_inputs(0, 0.5), "at least 1"),
@@ -72,8 +72,5 @@ def test_share_of_active_inputs_and_nested_sets():
         (lambda: simulated.graded_regression(10, 5, 0.0), "alpha is 0"),
         (lambda: simulated.graded_regression(10, 5, 1.0, activity=-0.1), "activity is -0.1"),
         (lambda: simulated.graded_regression(10, 5, 1.0, function="cubic"), "linear, nonlinear"),
-    ],
+    ]
 )
-def test_bad_input_is_refused_with_what_is_allowed(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -8,11 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from chapters.shared.networks import vgg_like
+from tests.chapters.shared.test_networks import images, normalized
 from tests.seeded import seeded
-
-
-def images(n=4):
-    return torch.randn(n, 3, 32, 32, generator=seeded(7))
 
 
 def test_layers_are_the_paper_s():
@@ -44,16 +41,13 @@ def test_the_start():
 def test_forward_is_the_layers_written_out():
     model, x = vgg_like(0.1, generator=seeded()).double().eval(), images().double()
 
-    def normalize(h):  # running mean 0 and variance 1 before any training
-        return h / math.sqrt(1 + 1e-5)
-
     h = x
     for stage, repeats in enumerate((2, 2, 3, 3, 3), 1):
         for index in range(1, repeats + 1):
-            h = F.relu(normalize(F.conv2d(h, model.get_submodule(f"conv{stage}_{index}").weight, padding=1)))
+            h = F.relu(normalized(F.conv2d(h, model.get_submodule(f"conv{stage}_{index}").weight, padding=1)))
         h = F.max_pool2d(h, 2)
     assert h.shape == (4, 51, 1, 1)
-    expected = model.fc2(F.relu(normalize(F.linear(h.flatten(1), model.fc1.weight))))
+    expected = model.fc2(F.relu(normalized(F.linear(h.flatten(1), model.fc1.weight))))
     torch.testing.assert_close(model(x), expected, rtol=1e-10, atol=1e-10)  # float64, another order of the sums
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from bnnlib.contest import METHODS
 from book.display.gallery import covered
@@ -106,7 +105,6 @@ def test_still_pictures_draw_every_method(stored):
     assert len(figures.step_costs().axes[0].patches) == len(costs()["simulation-2"])
     bars = figures.luck([0, 1, 1, 2], [0, 0, 0, 1]).axes[0].patches
     assert [bar.get_height() for bar in bars] == [0.25, 0.5, 0.25, 0.75, 0.25, 0.0]
-    plt.close("all")
 
 
 def test_no_legend_lies_over_a_curve(stored):
@@ -116,7 +114,6 @@ def test_no_legend_lies_over_a_curve(stored):
     fig = figures.shifts()
     assert len(fig.legends[0].texts) == len(SHIFTED) and not any(panel.get_legend() for panel in fig.axes)
     assert not covered(figures.trials().axes[0])
-    plt.close("all")
 
 
 def test_without_results_every_picture_says_not_run(nothing):
@@ -124,5 +121,4 @@ def test_without_results_every_picture_says_not_run(nothing):
     shown += [figures.time_explorer(), figures.size_explorer(), figures.selection_explorer()]
     for figure in shown:
         assert any("not run" in text.get_text() for panel in figure.axes for text in panel.texts)
-    plt.close("all")
     assert Decided("rmse").rows == [] and set(Matrix(1).cells["sghmc"]["Small"]) == {"not run"}

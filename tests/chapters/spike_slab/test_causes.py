@@ -1,19 +1,15 @@
 """The runs that show causes: what each changes, and that the best of several starts is the one by the objective."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
-from book import lab
 from chapters.spike_slab.experiments import causes, simulations
+from tests.chapters.cells import CPU, smoke
 
-CPU = torch.device("cpu")
-
-
-def _cell(method: str, setting: str):
-    cells = lab.get("svbnn-causes").profiles["smoke"]()
-    return next(cell for cell in cells if (cell.method, cell.setting) == (method, setting))
+_cell = partial(smoke, "svbnn-causes")
 
 
 @pytest.mark.parametrize("method", [causes.LATE, causes.BEST])

@@ -1,6 +1,5 @@
 """The simulation cells: what they return, that they resume bit for bit, and that nothing is chosen on the test set."""
 
-import dataclasses
 import math
 
 import pytest
@@ -10,8 +9,7 @@ from bnnlib.functional import inclusion_probability_for
 from bnnlib.train.checkpoint import Checkpoint
 from chapters.shared import simulated
 from chapters.spike_slab.experiments import simulations as sims
-
-CPU = torch.device("cpu")
+from tests.chapters.cells import CPU, smoke
 
 
 @pytest.fixture(autouse=True)
@@ -25,16 +23,10 @@ EXPERIMENTS = {experiment.name: experiment for experiment in sims.EXPERIMENTS}
 EXPECTED = {"rmse_train", "rmse_test", "sparsity"}
 
 
-def _cell(name: str, setting: str, method: str, profile: str = "smoke", **params):
-    cells = EXPERIMENTS[name].profiles[profile]()
-    cell = next(cell for cell in cells if cell.setting == setting and cell.method == method)
-    return dataclasses.replace(cell, params=cell.params | params)
-
-
 @pytest.mark.parametrize("method", sims._METHODS)
 @pytest.mark.parametrize(("name", "setting"), [("svbnn-simulation-1a", "dense"), ("svbnn-simulation-2", "N(0,1)")])
 def test_a_cell_has_one_finite_row_for_every_metric_and_replicate(name, setting, method):
-    cell = _cell(name, setting, method)
+    cell = smoke(name, method, setting)
     rows = sims.run_cell(cell, CPU, None).rows
     metrics = {row["metric"] for row in rows}
     assert metrics >= EXPECTED
@@ -45,7 +37,8 @@ def test_a_cell_has_one_finite_row_for_every_metric_and_replicate(name, setting,
 
 
 def test_paper_profile_has_the_published_sizes():
-    cell = _cell("svbnn-simulation-2", "U(-1,1)", "SVBNN", "paper")
+    cells = EXPERIMENTS["svbnn-simulation-2"].profiles["paper"]()
+    cell = next(cell for cell in cells if (cell.setting, cell.method) == ("U(-1,1)", "SVBNN"))
     assert len(cell.replicates) == 30
     assert cell.params["epochs"] == 7_000
     assert cell.params["batch_size"] == 512
@@ -63,7 +56,7 @@ def test_data_of_a_replicate_do_not_depend_on_the_others():
 
 
 def test_sweep_rows_name_their_lambda_and_share_the_data_of_a_replicate():
-    cell = _cell("svbnn-lambda", "1b", "SVBNN")
+    cell = smoke("svbnn-lambda", "SVBNN", "1b")
     rows = sims.run_cell(cell, CPU, None).rows
     assert {row["setting"] for row in rows} == {f"1b/lambda={value}" for value in sims.LAMBDAS}
     problem = sims.PROBLEMS["1b"]
@@ -74,7 +67,7 @@ def test_sweep_rows_name_their_lambda_and_share_the_data_of_a_replicate():
 
 
 def test_resumed_cell_is_bit_identical(tmp_path, dies):
-    cell = _cell("svbnn-simulation-1b", "sparse", "SVBNN", epochs=6)
+    cell = smoke("svbnn-simulation-1b", "SVBNN", "sparse", epochs=6)
     whole, path = sims.run_cell(cell, CPU, None).rows, tmp_path / "cell.pt"
     with pytest.raises(dies.Killed):
         sims.run_cell(cell, CPU, dies(path, 3))
@@ -83,7 +76,7 @@ def test_resumed_cell_is_bit_identical(tmp_path, dies):
 
 
 def test_the_kept_share_is_chosen_without_the_test_set(monkeypatch):
-    cell = _cell("svbnn-simulation-1b", "sparse", "AGP")
+    cell = smoke("svbnn-simulation-1b", "AGP", "sparse")
 
     def no_test_data(self):
         raise AssertionError("the test set was read before the choice was made")
