@@ -2,9 +2,10 @@
 
 Published: 200 epochs of Adam for the dense network and again with noise, in the script of LeNet-5; there is none of
 LeNet-500-300. "SBP" on LeNet-500-300 has those 200 epochs of noise, behind a dense network of few, and the exact
-divergence; its noise learns at 10 times the rate of the weights, as in the script of the VGG-like network. (A rate of
-100 times was tried with it, in one run, and both results were seen, test images included, before this one was taken,
-since it is the published one.) On LeNet-5 it has 100 epochs and a rate of 100 times. It is not timed.
+divergence. Its noise learns at 10 times the rate of the weights, as in the script of the VGG-like network, or at 100
+times: each is trained, and held-out images choose by the rule of all methods, for each replicate alone. (Test errors of
+both, of one run each, were seen before the rule was applied; it does not look at them.) The chosen network is compared
+with the published row, whichever it is. On LeNet-5 it has 100 epochs and a rate of 100 times. It is not timed.
 
 All else has the book profile's few epochs, from the same start, with a learning rate of the noise that is 100 times
 that of the weights. So few leave units in that the divergence would take out slowly, so that its weights are above 1,
@@ -91,8 +92,8 @@ def _smoke() -> list[Cell]:
 def _book() -> list[Cell]:
     epochs = {"SBP": 30, "SparseVD": 80, "SSL": 30}
     methods = _methods(epochs, [1.75] * 3, [4e-4, 6e-4, 8e-4], 100.0)
-    exact = {"candidates": [{"kl_weights": [1.0] * 3}], "epochs": 200, "noise_factor": 10.0, "timed": False}
-    methods["SBP"] = methods["SBPa"] | exact
+    candidates = [{"kl_weights": [1.0] * 3, "noise_factor": factor} for factor in (10.0, 100.0)]
+    methods["SBP"] = methods["SBPa"] | {"candidates": candidates, "epochs": 200, "timed": False}
     dense = _cells("LeNet-500-300", _IMAGES, False, 15, methods, 3)
     epochs = {"SBP": 14, "SparseVD": 10, "SSL": 24}
     methods = _methods(epochs, [45.0, 45.0, 1.0, 1.0], [3e-3, 6e-3, 1.2e-2], 100.0)
