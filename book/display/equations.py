@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+LEFT = 'style="text-align: left"'  # JupyterLab sets cells to the right
 ROOT = Path(__file__).resolve().parents[2]
 # where an equation is computed, from the ground floor up; pictures and exercises only use it
 _PACKAGES = "functional posteriors nn optim sampling replicates pruning datasets train metrics contest"
@@ -64,12 +65,14 @@ class EquationTable:
         body = []
         for label, places in self.rows.items():
             names = "<br>".join(f"<code>{html.escape(name)}</code>" for name, _ in places)
-            body.append(f'<tr><th scope="row"><a href="#equation-{label}">{label}</a></th><td>{names}</td></tr>')
+            body.append(
+                f'<tr><th scope="row" {LEFT}><a href="#equation-{label}">{label}</a></th><td {LEFT}>{names}</td></tr>'
+            )
         caption = "Equations of this chapter and the functions that compute them"
         return (
             f'<div class="bnn-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x: auto">'
             f'<table style="text-align: left"><caption style="text-align: left">{caption}</caption>'
-            '<thead><tr><th scope="col">Equation</th><th scope="col">In the library</th></tr></thead>'
+            f'<thead><tr><th scope="col" {LEFT}>Equation</th><th scope="col" {LEFT}>In the library</th></tr></thead>'
             f"<tbody>{''.join(body)}</tbody></table></div>"
         )
 

@@ -163,7 +163,7 @@ class Explorer:
                 options=[(control.text(value), value) for value in control.values],
                 value=control.default,
                 description=control.label,
-                style={"description_width": "initial"},
+                style={"description_width": "initial"} | ({"button_width": "auto"} if control.choice else {}),
                 layout={"width": "auto", "max_width": "36em"},
             )
             knobs[name].add_class("bnn-knob")

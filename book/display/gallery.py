@@ -13,7 +13,7 @@ from book.display.style import figure, line_styles, panel_letters, sparse_marker
 
 def covered(panel: Axes) -> bool:
     """Whether the legend of a drawn panel lies over one of its curves."""
-    box = panel.get_legend().get_window_extent()
+    box = panel.get_legend().get_window_extent().padded(4)  # room for markers
     for line in panel.get_lines():
         places = panel.transData.transform(line.get_xydata())
         path = Path(places[np.isfinite(places).all(axis=1)])
@@ -47,7 +47,7 @@ def failures(panels: Sequence[tuple[str, str, str, Mapping[str, tuple[np.ndarray
                 panel.plot(x, y, **look)
             panel.set(title=title, xlabel=xlabel, ylabel=ylabel)
             sparse_markers(panel, 5)
-            panel.legend(fontsize="small")
+            panel.legend(loc="best", fontsize="small")  # unnamed, it warns where a machine is slow
         for unused in axes.flat[len(panels) :]:
             unused.remove()
         panel_letters(axes.flat[: len(panels)])

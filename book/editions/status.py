@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from book import studies
 from book.editions.equations import equation_labels, equation_tests
 from book.editions.project import Project, code_cells, source_of
 from book.editions.templates import markdown
@@ -22,23 +23,16 @@ def title_of(notebook: dict, name: str) -> str:
     return found[1].strip() if (found := re.search(r"^# +(.+)$", prose, re.MULTILINE)) else name
 
 
-def data_used(root: Path, notebook: dict, results: dict[str, dict]) -> list[str]:
-    """Names of the registered data sets that a chapter loads, or that a result it shows was computed from."""
+def data_used(root: Path, notebook: dict, results: dict[str, dict], prefix: str) -> list[str]:
+    """Names of the registered data sets that a chapter loads, or that a stored result of its study comes from."""
     registry = root / "bnnlib" / "datasets" / "registry.toml"
     known = tomllib.loads(registry.read_text(encoding="utf-8")) if registry.exists() else {}
     known |= {name: {} for part in known.values() if isinstance(part, dict) for name in part}
     code = "\n".join(source_of(cell) for cell in code_cells(notebook))
     names = set(known) & set(LOADED.findall(code))
-    return sorted(names.union(*(results[name].get("data") or () for name in results_shown(notebook, results))))
-
-
-def results_shown(notebook: dict, results: dict[str, dict]) -> list[str]:
-    """Experiments that a chapter's code names, whole ("svbnn-lambda") or put together (f"svbnn-{x}", "lambda")."""
-    code = "\n".join(source_of(cell) for cell in code_cells(notebook))
-    strings = set(re.findall(r"""["']([\w-]+)["']""", code))
-    prefixes = re.findall(r"""\bf["']([\w-]+-)\{\w+\}["']""", code)
-    strings |= {prefix + rest for prefix in prefixes for rest in strings}
-    return [name for name in results if name in strings]
+    return sorted(
+        names.union(*(one.get("data") or () for name, one in results.items() if name.startswith(f"{prefix}-")))
+    )
 
 
 def installed(package: str) -> str:
@@ -53,12 +47,17 @@ def tables(project: Project, chapters: dict[str, dict], profile: str, results: d
     named, _ = equation_tests(project.root)
     labels = {name: equation_labels(notebook) for name, notebook in chapters.items()}
 
+    prefixes = {Path(one.notebook).stem: one.prefix for one in studies.all(project.root / "chapters")}
+
     def ran() -> str:
         rows = []
         for name, notebook in chapters.items():
             run = notebook["metadata"]["bnn_book"]
             tested = f"{len(named & set(labels[name]))} of {len(labels[name])}"
-            sets = ", ".join(data_used(project.root, notebook, results)) or "simulated or bundled"
+            sets = (
+                ", ".join(data_used(project.root, notebook, results, prefixes.get(Path(name).stem, "")))
+                or "simulated or bundled"
+            )
             title, minutes = f"[{title_of(notebook, name)}](../{name})", f"{run['seconds'] / 60:.1f}"
             rows.append([title, run["profile"], minutes, tested, sets])
         return markdown(["Chapter", "Profile", "Minutes", "Equations", "Data sets"], rows)

@@ -70,7 +70,7 @@ def _decided(said: Counter) -> tuple[int, int, int]:
 
 
 def _by_design(said: Counter) -> str:
-    return f", {number} differs by design" if (number := said["by design"]) else ""
+    return f", {number} is fixed by design" if (number := said["by design"]) else ""
 
 
 def _own(found: Found) -> str:
@@ -177,7 +177,7 @@ def _readings(chapters: Chapters) -> str:
 
     lines = []
     for _, name, one in _each(chapters):
-        if one["paper"] != "all":
+        if not name.startswith("side-"):
             continue
         read: dict[str, set[str]] = {}
         for result in history.versions(name, one["profile"]):
@@ -187,11 +187,10 @@ def _readings(chapters: Chapters) -> str:
                 told = read.setdefault(f"{about['cell']['setting']}, {about['cell']['method']}", set())
                 told.add(hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest())
         again = [label for label, versions in read.items() if len(versions) > 1]
-        hours = _hour(sum(run["minutes"] for run in one["runs"]) / 60)
-        lines.append([f"`{name}`", str(len(one["runs"])), hours, str(len(read) - len(again)), "; ".join(again) or "–"])
-    if not any(line[3] != "0" for line in lines):
+        lines.append([f"`{name}`", str(len(one["runs"])), str(len(read) - len(again)), "; ".join(again) or "–"])
+    if not any(line[2] != "0" for line in lines):
         return "This copy has no history of its results."
-    return markdown(["Experiment", "Cells", "Processor, h", "Read once", "Read again"], lines)
+    return markdown(["Experiment", "Cells", "Read once", "Read again"], lines)
 
 
 def _sizes(cells: int, processor: float, gpu: float, unknown: int) -> list[str]:

@@ -30,7 +30,7 @@ from book.lab.intervals import FEW, chance, decided, estimate, holm, welch
 from book.lab.metrics import check, short
 from book.lab.published import ROOT
 from book.lab.queries import unlisted
-from book.lab.tables import markdown_table
+from book.lab.tables import STYLE, markdown_table
 from book.lab.verdicts import budget_obstacle, word_of
 
 REPRODUCED, PARTLY, CONTRADICTED, NOT_TRIED = "reproduced", "partly", "contradicted", "not tried"
@@ -315,7 +315,7 @@ class ResultsBox:
         )
         return (
             f'<div class="bnn-table bnn-results" role="region" tabindex="0" aria-label="{self.caption}" '
-            f'style="overflow-x: auto"><table style="text-align: left"><caption style="text-align: left">{self.caption}'
+            f'style="overflow-x: auto">{STYLE}<table><caption style="text-align: left">{self.caption}'
             f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
 

@@ -16,7 +16,9 @@ STYLE = (
     " .bnn-table th, .bnn-table td { padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top;"
     " font-weight: normal; white-space: nowrap }"
     " .bnn-table thead th { font-weight: 600 }"
-    " .bnn-pivot thead th { white-space: normal; vertical-align: bottom }"
+    " .jp-OutputArea .bnn-table.bnn-table :is(th, td) { text-align: left }"  # JupyterLab's own rule has two classes
+    " .bnn-results :is(th, td), .bnn-pivot thead th { white-space: normal }"
+    " .bnn-pivot thead th { vertical-align: bottom }"
     " .bnn-aloud { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);"
     " white-space: nowrap }</style>"
 )

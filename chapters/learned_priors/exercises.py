@@ -91,6 +91,14 @@ def _growth(
     return factor
 
 
+def _signed(weight, sigma, spike_scale, slab_variance, b):
+    """aeb-5 without the absolute value in the spike's exponent."""
+    from bnnlib.functional import slab_log_odds
+
+    odds = slab_log_odds(weight, 0.5, sigma, spike_scale, slab_variance) - (weight.abs() - weight) / sigma / spike_scale
+    return odds.exp().sum() / (b + weight.numel() - 1)
+
+
 def _growth_cases() -> list[tuple]:
     generator = torch.Generator().manual_seed(31)
     weight = torch.randn(40, generator=generator, dtype=torch.float64)
@@ -165,7 +173,7 @@ EXERCISES = [
         mistakes={
             lambda: _crossover(
                 50.0, 500.0
-            ): "this is the second root, where the Gaussian's tail has become the thinner.",
+            ): "the second root is near, where the Gaussian's tail is the thinner; without constants it is 200.",
             lambda: _crossover(slab_variance=100.0): "v1 = 10 was taken for a standard deviation; it is the variance.",
             lambda: _crossover(slab_variance=math.sqrt(10)): "the root of v1 was taken for the variance.",
             lambda: _crossover(**_MNIST): "these are the settings of MNIST.",
@@ -186,7 +194,7 @@ EXERCISES = [
         hint="A step gives (1 - epsilon) beta plus noise of variance 2 epsilon; equate the variances before and after.",
         mistakes={
             lambda: 1.0: "this is the variance of the target; a chain with a finite step does not reach it.",
-            lambda: 1 / (1 - _STEP): "the factor 1 - epsilon enters the variance with its square.",
+            lambda: 2 * _STEP / (1 - (1 - _STEP)): "the factor 1 - epsilon enters the variance with its square.",
             lambda: 1 + _STEP / 2: "this is the first order in epsilon; the exact value has a closed form.",
             lambda: 2 * _STEP: "this is the variance of one step's noise alone.",
             lambda: _chain_variance() - 1: "this is the excess over the target's variance.",
@@ -216,6 +224,8 @@ EXERCISES = [
             _misbalance(noise=lambda step, heat: step * heat): "the injected noise has the variance 2 step T.",
             _misbalance(noise=lambda step, heat: 2 * step): "the injected noise lacks the temperature.",
             _misbalance(noise=lambda step, heat: 2 * step * heat**2): "2 step T is a variance already: T enters once.",
+            lambda step, h, heat, spread: heat / h / (1 - step * h / 2) + step**2 * spread: "the gradient's noise of "
+            "earlier steps is in the variance too: divide both by 1 - (1 - step h)^2.",
             lambda step, h, heat, spread: heat / h: "this is the target's variance: the step's part is missing.",
             lambda step, h, heat, spread: heat / h / (1 - step * h / 2): "the gradient's noise is missing: each step "
             "adds step^2 V.",
@@ -244,6 +254,7 @@ EXERCISES = [
             _growth(
                 ratio=lambda slab, spike: (slab - spike).sigmoid()
             ): "this is rho at delta = 1/2; near delta = 0 it is delta times the ratio of the densities.",
+            _signed: "the Laplace density falls with the absolute value of the weight.",
             lambda weight, sigma, v0, v1, b: _growth()(weight, 1.0, v0, v1, b): "both densities have the scale sigma.",
             lambda weight, sigma, v0, v1, b: _growth()(weight, sigma, v0, v1**2, b): "v1 is a variance: the standard "
             "deviation is sigma times its root.",
@@ -275,6 +286,7 @@ EXERCISES = [
         hint="In the long run a step leaves the variance as it was: write what the step makes of it.",
         mistakes={
             lambda: 1.0: "this is EM, w = 1: it keeps all of the noise. Here the weight is 0.1.",
+            lambda: 1 / (1 - (1 - _WEIGHT) ** 2): "x enters with w, and so its variance with w squared.",
             lambda: _WEIGHT: "this is the weight itself: the variance is about half of it.",
             lambda: _WEIGHT**2: "this is what the last step alone adds.",
             lambda: 0.0: "only weights that fall to zero reach it; 0.1 is constant.",
@@ -323,6 +335,10 @@ EXERCISES = [
         mistakes={
             _whole_r_hat: "the chains were not split: both have mean 3, so the drift of the first goes unseen.",
             lambda: 13 / 6: "this is the ratio of the variances; R-hat is its root.",
+            lambda: math.sqrt(3): "both variances divide by one less than there are: in NumPy, ddof=1.",
+            lambda: math.sqrt(23 / 6): "the variance within a half divides by one less than its draws: ddof=1.",
+            lambda: math.sqrt(7 / 4): "the variance of the means divides by one less than there are: ddof=1.",
+            lambda: math.sqrt(4 / 3): "the variance of the means counts whole: B, t times it, is divided by t.",
         },
         stub="chains = [[0, 2, 4, 6], [3, 5, 1, 3]]\nanswer = ...  # split R-hat",
     ),

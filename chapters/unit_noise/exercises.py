@@ -274,7 +274,8 @@ EXERCISES = [
                 _weights(_DENSE) / _weights(_PRUNED)
             ): "this is the ratio of weights; a convolution uses each often.",
             lambda: 10.49: "this is the published number, which counts in another way.",
-            lambda: _with_biases(_DENSE) / _with_biases(_PRUNED): "a bias is added, not multiplied: leave biases out.",
+            lambda: _with_biases(_DENSE) / _with_biases(_PRUNED): "leave biases out, which are added; the linear layer "
+            "reads 284 inputs, not all 16 places of 18 maps.",
             lambda: (
                 _padded(_DENSE) / _padded(_PRUNED)
             ): "there is no padding: the outputs have 24 x 24 and 8 x 8 pixels.",

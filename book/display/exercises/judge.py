@@ -125,7 +125,10 @@ def _function(exercise: Exercise, answer: Any) -> Verdict:
             if not agree([pair[0]], [pair[1]], exercise.digits)
         )
         differs = off(exercise.digits, value, reference)
-        return Verdict(False, f"not yet: on test {number} of {len(cases)}, {differs}")
+        arguments = [as_array(one) for one in cases[number - 1]]
+        told = all(one is not None and one.size == 1 for one in arguments)
+        shown = f" ({', '.join(f'{one.item():.6g}' for one in arguments)})" if told else ""
+        return Verdict(False, f"not yet: on test {number} of {len(cases)}{shown}, {differs}")
     count = len(cases)
     for stress, message in exercise.stress.items():
         hard = list(stress())
@@ -151,7 +154,9 @@ def choices(exercise: Exercise) -> dict[str, Verdict]:
 
 def _choice(exercise: Exercise, answer: Any) -> Verdict:
     chosen = str(answer).strip().strip("().").casefold()
-    asked = Verdict(False, f"answer with one of {', '.join(exercise.options)}, got {answer!r}.")
+    given = "a function" if callable(answer) else repr(answer)
+    letters = ", ".join(f'"{letter}"' for letter in exercise.options)
+    asked = Verdict(False, f"answer with one of {letters}, got {given}.")
     return choices(exercise).get(chosen, asked)
 
 

@@ -103,7 +103,7 @@ class Exercise:
     def asked(self) -> str:
         """What to answer with, in words: kind and required digits."""
         if self.kind == "choice":
-            return f"one letter, {', '.join(self.options)}"
+            return f"one letter in quotes, {', '.join(self.options)}"
         whole = "a whole number" if self.kind == "number" and math.isinf(self.digits) else f"a {self.kind}"
         return f"{'a list, array or tensor' if self.kind == 'array' else whole}, {self.accuracy}"
 

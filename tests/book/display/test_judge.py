@@ -247,7 +247,8 @@ def test_a_choice_explains_itself():
     exercise = make("choice", lambda: "b", options={"a": "It grows without bound.", "b": "It is the KL."})
     assert judge(exercise, " (B) ").right
     assert judge(exercise, "a").message == "not yet: It grows without bound."
-    assert "one of a, b" in judge(exercise, "c").message
+    assert 'one of "a", "b", got' in judge(exercise, "c").message
+    assert judge(exercise, lambda: "a").message.endswith("got a function.")
 
 
 def test_check_prints_hints_for_answers_only_and_raises_only_when_strict(capsys, monkeypatch):

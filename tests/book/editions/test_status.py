@@ -19,7 +19,7 @@ def chapter(make_notebook):
     return {**made, "metadata": RUN}
 
 
-def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
+def test_data_are_those_of_the_code_and_of_the_study(tmp_path, chapter):
     (tmp_path / "data" / "results").mkdir(parents=True)
     (tmp_path / "bnnlib" / "datasets").mkdir(parents=True)
     (tmp_path / "bnnlib" / "datasets" / "registry.toml").write_text("[boston]\nfolder = 'x'\n[mnist]\n[concrete]\n")
@@ -29,11 +29,8 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
     results = compared.stored_results(tmp_path)
     profiles = {name: origin["profile"] for name, origin in results.items()}
     assert profiles == {"svbnn-lambda": "book", "svbnn-lambda-long": "paper"}
-    assert status.results_shown(chapter, results) == ["svbnn-lambda"]
-    assert status.data_used(tmp_path, chapter, results) == ["boston", "mnist"]
-    chapter["cells"][1]["source"] = "for name in ['lambda', 'gamma']:\n    lab.table(f'svbnn-{name}')"
-    assert status.results_shown(chapter, results) == ["svbnn-lambda"]
-    assert status.data_used(tmp_path, chapter, results) == ["mnist"]
+    assert status.data_used(tmp_path, chapter, results, "svbnn") == ["boston", "mnist"]
+    assert status.data_used(tmp_path, chapter, results, "sbn") == ["boston"]
 
 
 @pytest.mark.slow

@@ -57,15 +57,17 @@ def test_cells_that_were_written_with_other_numbers_are_told(monkeypatch):
         rows = [[{"metric": "seconds", "value": seconds}, {"metric": "rmse", "value": value}] for value in values]
         return {"cells": cells, "rows": [row for both in rows for row in both]}
 
-    evidence = found()
-    evidence["abc-x"]["paper"] = "all"
+    evidence = {"side-x": found()["abc-x"], "abc-x": found()["abc-x"]}  # other chapters do not promise to read once
+    studies = {f"book/reports/{one}": SimpleNamespace(number=9, prefix=one, title=one) for one in ("side", "abc")}
+    project = SimpleNamespace(root=ROOT, reports=studies)
     for told_versions, line in (
-        ([version(1.0), version(1.0, 2.0, seconds=9.0)], "| 2 | 2.00 | 2 | – |"),
-        ([version(1.0, 2.0), version(1.0, 3.0)], "| 2 | 2.00 | 1 | abc, y |"),
+        ([version(1.0), version(1.0, 2.0, seconds=9.0)], "| 2 | 2 | – |"),
+        ([version(1.0, 2.0), version(1.0, 3.0)], "| 2 | 1 | abc, y |"),
         ([], "This copy has no history"),
     ):
         monkeypatch.setattr(history, "versions", lambda name, profile, said=told_versions: iter(said))
-        assert line in told("readings", evidence)
+        table = what_it_took.tables(project, evidence, {})["readings"]()
+        assert line in table and "abc-x" not in table
 
 
 def test_kinds_of_numbers_stand_apart():
