@@ -78,7 +78,15 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     for key, task, method, metric, form in AVERAGES:
         found = values(task, 1, method, metric)
         said[key] = lab.number(found.mean() if len(found) else None, form)
-    return said | _images() | _attacked() | _tables() | _small_tables()
+    return said | _default() | _images() | _attacked() | _tables() | _small_tables()
+
+
+def _default() -> dict[str, str]:
+    """How many networks are decidedly better than the ensemble by default: the least and the most of a simulation."""
+    beside = [{row["method"]: row["verdict"] for row in standing(task, 1, "rmse", "default")} for task in SIMULATIONS]
+    whole = all(set(METHODS) <= set(one) for one in beside)
+    better = sorted([one.get(method) for method in METHODS].count("better") for one in beside)
+    return {"default-better": lab.number(f"{better[0]} to {better[-1]}" if whole else None, ordered=True)}
 
 
 def _images() -> dict[str, str]:

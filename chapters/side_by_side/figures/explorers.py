@@ -77,6 +77,7 @@ def time(task: str, measure: str, method: str) -> Picture:
         Points(place, own[:, 0], "", 1, 0, 10),
     ]
     said = [f"{a:.3f} ± {b:.3f} at B = {c}" for (a, b), c in zip(own, BUDGETS, strict=True) if np.isfinite(a)]
+    shown = f"{'; '.join(said)} (95 %)" if said else "not run"
     panel = Panel(
         "what does time buy?",
         items,
@@ -87,7 +88,7 @@ def time(task: str, measure: str, method: str) -> Picture:
         xlog=True,
         xticks={float(one): str(one) for one in BUDGETS},
     )
-    return Picture([panel], f"{NAMES[method]}, {MEASURES[measure]}\n{'; '.join(said) or 'not run'}")
+    return Picture([panel], f"{NAMES[method]}, {MEASURES[measure]}\n{shown}")
 
 
 def _span(numbers: np.ndarray, log: bool = False) -> tuple[float, float]:
