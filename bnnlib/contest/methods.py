@@ -8,6 +8,7 @@ from bnnlib.contest.method import Method, Range
 _LR, _DECAY = Range(1e-3, 1e-4, 3e-2), Range(1e-4, 1e-5, 1e-1)
 _SGD_LR, _SPARSITY = Range(1e-2, 1e-3, 0.3), Range(0.9, 0.5, 0.98, log=False)
 _CHAIN, _INCLUSION = {"lr": Range(1e-2, 1e-4, 0.1), "temperature": Range(1.0, 0.01, 1.0)}, Range(0.1, 1e-4, 0.5)
+_STRENGTH = Range(1e-3, 1e-5, 3e-2)
 _POINT = {"lr": _LR, "weight_decay": _DECAY}
 
 METHODS: dict[str, Method] = {
@@ -18,7 +19,8 @@ METHODS: dict[str, Method] = {
         ("ensemble", points.ensemble, _POINT),
         ("dropout", points.dropout, {"lr": _LR, "rate": Range(0.1, 0.02, 0.5)}),
         ("laplace", points.laplace, _POINT),
-        ("stochastic_batch_norm", points.batch_norm, _POINT),
+        ("batch_norm", points.batch_norm, _POINT),
+        ("stochastic_batch_norm", points.stochastic_batch_norm, _POINT),
         ("sghmc", chains.sghmc, _CHAIN),
         ("sghmc_sa", chains.sghmc_sa, {**_CHAIN, "sparsity": _SPARSITY}),
         (
@@ -36,7 +38,8 @@ METHODS: dict[str, Method] = {
         ("sparse_vd", posteriors.sparse_vd, {"lr": _LR}),
         ("horseshoe", posteriors.horseshoe, {"lr": _LR}),
         ("unit_noise", posteriors.unit_noise, {"lr": _LR}),
-        ("group_lasso", sparse.group_lasso, {"lr": _SGD_LR, "strength": Range(1e-3, 1e-5, 3e-2)}),
+        ("group_lasso", sparse.group_lasso, {"lr": _SGD_LR, "strength": _STRENGTH}),
+        ("group_lasso_adam", sparse.group_lasso_adam, {"lr": _LR, "strength": _STRENGTH}),
         ("gradual_pruning", sparse.gradual_pruning, {"lr": _LR, "sparsity": _SPARSITY}),
         ("lottery_ticket", sparse.lottery_ticket, {"lr": _LR, "sparsity": _SPARSITY}),
         ("random_pruning", sparse.random_pruning, {"lr": _LR, "sparsity": _SPARSITY}),

@@ -74,7 +74,7 @@ def laplace(network, problem: Problem, steps: int, seed: int, lr: float, weight_
 
 
 def batch_norm(network, problem: Problem, steps: int, seed: int, lr: float, weight_decay: float) -> Predictor:
-    """Stochastic batch norm behind every hidden layer: its statistics are drawn in prediction."""
+    """Batch norm behind every hidden layer, its averages in prediction: the control of the stochastic one."""
 
     def make(before: Layer) -> nn.Module:
         if isinstance(before, nn.Conv2d):
@@ -83,9 +83,15 @@ def batch_norm(network, problem: Problem, steps: int, seed: int, lr: float, weig
 
     put_beside(network, make, behind=True)
     variance = descend(network, problem, steps, seed, adam(network, lr, weight_decay), best=True)
-    model = to_stochastic_batch_norm(network)
+    return Predictor(network, problem, variance=variance)
+
+
+def stochastic_batch_norm(network, problem: Problem, steps: int, seed: int, **settings: float) -> Predictor:
+    """Stochastic batch norm behind every hidden layer: its statistics are drawn in prediction."""
+    trained = batch_norm(network, problem, steps, seed, **settings)
+    model = to_stochastic_batch_norm(trained.model)
     order = torch.randperm(len(problem.x), generator=torch.Generator().manual_seed(seed)).to(problem.x.device)
     size = min(problem.batch_size, max(2, len(order) // 2))  # a spread needs two batches
     batches = [problem.x[rows] for rows in order.split(size) if len(rows) > 1]
     match_moments(model, batches[:100])
-    return Predictor(model, problem, variance=variance)
+    return Predictor(model, problem, variance=trained.variance)

@@ -24,8 +24,17 @@ def gradual_pruning(network, problem: Problem, steps: int, seed: int, lr: float,
 
 def group_lasso(network, problem: Problem, steps: int, seed: int, lr: float, strength: float) -> Predictor:
     """Group lasso on units by proximal SGD, off in the last quarter."""
+    return _by_group_lasso(network, problem, steps, seed, sgd(network, lr), strength)
+
+
+def group_lasso_adam(network, problem: Problem, steps: int, seed: int, lr: float, strength: float) -> Predictor:
+    """Group lasso on units by proximal Adam, off in the last quarter."""
+    return _by_group_lasso(network, problem, steps, seed, adam(network, lr), strength)
+
+
+def _by_group_lasso(network, problem: Problem, steps: int, seed: int, optimizer, strength: float) -> Predictor:
     penalty = GroupLasso(network, strength, last_step=max(1, 3 * steps // 4))
-    variance = descend(network, problem, steps, seed, sgd(network, lr), callbacks=[penalty])
+    variance = descend(network, problem, steps, seed, optimizer, callbacks=[penalty])
     return Predictor(network, problem, variance=variance, selects=True)
 
 

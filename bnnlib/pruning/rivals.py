@@ -104,6 +104,31 @@ def _norms(weight: Tensor, dim: int) -> Tensor:
     return torch.linalg.vector_norm(weight, dim=[d for d in range(weight.dim()) if d != dim], keepdim=True)
 
 
+def _denominators(state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """What Adam divides a weight's mean gradient by, as large as the weight."""
+    square = state["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"]
+    return (square / (1.0 - group["betas"][1] ** state["step"])).sqrt_().add_(group["eps"])
+
+
+def _shrunk(weight: Tensor, dim: int, amount: float, metric: Tensor) -> Tensor:
+    """Minimum w of sum metric (w - weight)^2 / 2 + amount |w| over each group.
+
+    A group ends at 0 if its length in the metric is at most `amount`. Otherwise w is metric weight t / (metric t +
+    amount) with t = |w|, the root of 1 / |w / t| = 1; the left side is concave in t, so that Newton's steps after the
+    first come from below. Two are enough for steps as short as an optimizer's; one is exact where the metric is even.
+    """
+    inner, dims = metric * weight, [d for d in range(weight.dim()) if d != dim]
+    length = _norms(weight, dim)
+    for _ in range(2):
+        below = metric * length + amount
+        unit = inner / below
+        size = _norms(unit, dim).clamp_min(1e-30)
+        slope = (metric * unit.square() / below).sum(dim=dims, keepdim=True).clamp_min(1e-30)
+        length = (length - (1.0 - size) * size.square() / slope).clamp_min_(0.0)
+    alive = _norms(inner, dim) > amount
+    return torch.where(alive, inner * length / (metric * length + amount), 0.0)
+
+
 class GroupLasso(Callback):
     """Group lasso by proximal steps, equation (sbp-group-lasso); a callback of `bnnlib.train.fit`.
 
@@ -112,11 +137,14 @@ class GroupLasso(Callback):
     It adds strength * the lengths of all groups of weights to the mean loss. A group is what makes one unit, a row of a
     linear layer or a filter of a convolution, or what reads one unit, a column or a channel, so that most weights are
     in one of each kind. The outputs of the last layer, which are classes, and the input of a layer that has only one
-    are no groups; biases are in none. After each step of the optimizer every group is
+    are no groups; biases are in none. After each step of SGD every group is
     shrunk towards 0 by learning rate * strength / (1 - momentum), as its layer's weight has them in the optimizer
     (`param_groups[0]` where it is not in there), and is exactly 0 if it was shorter:
     `compress` then finds dead units without a threshold. (A penalty in the loss, as Wen et al. have it, leaves small
     weights that are cut off by one.) Groups of rows and of columns overlap, and are shrunk one after the other.
+    After a step of Adam or AdamW the same objective has each weight's own step size: the proximal map is the one in
+    the metric of Adam's denominators (Yun, Lozano and Yang, 2021), found by Newton steps in the group's new length.
+    A weight that Adam has not moved yet is left alone.
 
     The penalty makes all weights too small, not only those that go. With `last_step` it ends there: groups that are 0
     by then are held, and the others are trained on without it.
@@ -162,25 +190,29 @@ class GroupLasso(Callback):
         """Shrink all groups, or after `last_step` hold those at 0.
 
         Raises:
-            ValueError: the optimizer is not SGD: with step sizes of its own for every weight, as Adam has, the shrunk
-                groups would minimize something else.
+            ValueError: the optimizer is none of SGD, Adam and AdamW, whose steps have another length.
         """
         if self.last_step is not None and run.step > self.last_step:
             self._hold()
             return
-        if not isinstance(run.optimizer, torch.optim.SGD):
+        optimizer = run.optimizer
+        if not isinstance(optimizer, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)):
             raise ValueError(
-                f"GroupLasso needs torch.optim.SGD, with or without momentum, and not {type(run.optimizer).__name__}: "
-                "its proximal step has the length of SGD's."
+                f"GroupLasso needs torch.optim.SGD, Adam or AdamW, and not {type(optimizer).__name__}: its proximal "
+                "step has the length of theirs."
             )
-        first, own = run.optimizer.param_groups[0], {id(p): g for g in run.optimizer.param_groups for p in g["params"]}
+        first, own = optimizer.param_groups[0], {id(p): g for g in optimizer.param_groups for p in g["params"]}
         for weight, dim, factor in self.groups:
             group = own.get(id(weight), first)
-            # momentum makes the gradient's steps longer in the long run by this factor, so the lasso's must be too
-            amount = self.strength * group["lr"] / (1.0 - group["momentum"])
-            norms = _norms(weight, dim)
-            # the floor is for groups that are 0 already
-            weight.mul_((1.0 - amount * factor / norms.clamp_min(1e-30)).clamp_min_(0.0))
+            amount = self.strength * group["lr"]
+            if isinstance(optimizer, torch.optim.SGD):
+                # momentum makes the gradient's steps longer in the long run by this factor, so the lasso's must be too
+                amount = amount / (1.0 - group["momentum"])
+                norms = _norms(weight, dim)
+                # the floor is for groups that are 0 already
+                weight.mul_((1.0 - amount * factor / norms.clamp_min(1e-30)).clamp_min_(0.0))
+            elif self.strength and "exp_avg_sq" in (state := optimizer.state.get(weight, {})):
+                weight.copy_(_shrunk(weight, dim, amount * factor, _denominators(state, group)))
         if run.step == self.last_step:
             self.kept = [_norms(weight, dim) > 0 for weight, dim, _ in self.groups]
 

@@ -22,6 +22,7 @@ from chapters.side_by_side import images, tables, uci
 
 FILE = Path(__file__).with_name("costs.toml")
 ROUNDS = 5
+TWIN = ("batch_norm", "stochastic_batch_norm")  # the control has the steps of the other, so its network is the same
 PASSES = ("laplace", "stochastic_batch_norm")  # they go over the data after training
 SAME = {"correlated": "sparse-teacher", "Fashion-MNIST": "MNIST"}  # the same sizes of network, rows and batches
 SAME |= dict.fromkeys(uci.SMALL, "concrete") | dict.fromkeys(uci.LARGE, "power")  # about the same sizes
@@ -31,6 +32,8 @@ SAME |= dict.fromkeys(uci.SMALL, "concrete") | dict.fromkeys(uci.LARGE, "power")
 def costs() -> dict[str, dict[str, float]]:
     """Task to method to its cost; a method that is not made for the task is missing."""
     found = tomllib.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    for part in found.values():
+        part[TWIN[0]] = part[TWIN[1]]
     return {task: found[like] for task, like in SAME.items() if like in found} | found
 
 
@@ -69,38 +72,50 @@ def measured(
     return {name: round(median(ratios), 2) for name, ratios in found.items()} | {"deterministic": 1.0}
 
 
-def few_steps(network: torch.nn.Module, problem: Problem, steps: int, one: int, batches: int = 10) -> dict[str, float]:
+def few_steps(
+    network: torch.nn.Module, problem: Problem, steps: int, one: int, methods: Sequence[str], batches: int = 10
+) -> dict[str, float]:
     """As `measured`, where a whole run would take an hour: with few batches, from which the pass over all follows."""
     rows = batches * problem.batch_size
     held = problem.x_validation[:100], problem.y_validation[:100]
     small = replace(problem, x=problem.x[:rows], y=problem.y[:rows], x_validation=held[0], y_validation=held[1])
-    ratios = measured(network, small, steps)
-    for name in PASSES:  # the steps of these two are the deterministic network's
+    ratios = measured(network, small, steps, methods)
+    for name in set(PASSES) & set(ratios):  # the steps of these two are the deterministic network's
         ratios[name] = round(1.0 + (ratios[name] - 1.0) * steps / one * len(problem.x) / rows, 2)
     return ratios
 
 
 def main() -> None:
-    """Measure the tasks named, or all, that costs.toml does not have yet."""
+    """Measure, of the tasks named or all, the methods that costs.toml does not have yet."""
     torch.set_num_threads(1)
     tasks = tables.TASKS | images.TASKS | uci.TASKS
-    for name in sys.argv[1:] or tasks:
-        if name in costs():
-            continue
+    for name in sys.argv[1:] or [task for task in tasks if task not in SAME]:
+        missing = [method for method in METHODS if method not in costs().get(name, {})]
         task = tasks[name]
         network, problem = task.network(0), task.load(0, "cpu")["problem"]
         if name == "CIFAR-10":
-            ratios = few_steps(network, problem, 10, task.one)
+            ratios = few_steps(network, problem, 10, task.one, missing)
         else:
-            ratios = measured(network, problem, min(task.one, 100 if name == "MNIST" else 400))
-        if name in ("MNIST", "power"):  # what is paid once, after training, weighs as much as it does in a whole run
-            ratios |= measured(network, problem, task.one, PASSES)
-        lines = [f"[{name}] # processor time of a run, torch {torch.__version__}, {datetime.date.today()}\n"]
-        lines += [f"{method} = {ratio}\n" for method, ratio in ratios.items()] + ["\n"]
-        with FILE.open("a", encoding="utf-8") as file:
-            file.write("".join(lines))
-        costs.cache_clear()
+            ratios = measured(network, problem, min(task.one, 100 if name == "MNIST" else 400), missing)
+        passes = [method for method in PASSES if method in missing]
+        if name in ("MNIST", "power") and passes:  # what is paid once, after training, weighs as in a whole run
+            ratios |= measured(network, problem, task.one, passes)
+        _write(name, {method: ratio for method, ratio in ratios.items() if method in missing})
         print(name, ratios, flush=True)
+
+
+def _write(task: str, ratios: dict[str, float]) -> None:
+    """Add lines to the task's part of the file, or a part for it."""
+    parts = [part for part in FILE.read_text(encoding="utf-8").split("\n\n") if part.strip()] if FILE.exists() else []
+    lines = [f"# processor time of a run, torch {torch.__version__}, {datetime.date.today()}"]
+    lines += [f"{method} = {ratio}" for method, ratio in ratios.items()]
+    old = next((number for number, part in enumerate(parts) if part.strip().startswith(f"[{task}]")), None)
+    if old is None:
+        parts.append("\n".join([f"[{task}]", *lines]))
+    elif ratios:
+        parts[old] = "\n".join([parts[old].strip(), *lines])
+    FILE.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    costs.cache_clear()
 
 
 if __name__ == "__main__":
