@@ -100,7 +100,7 @@ class Said(str):
     def __new__(
         cls, text: str, runs: int | None = None, ordered: bool | None = None, origin: Origin | Computed | None = None
     ) -> Said:
-        said = super().__new__(cls, text)
+        said = super().__new__(cls, text.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"))  # no line parts them
         said.runs, said.ordered, said.origin = runs, ordered, origin
         return said
 
@@ -108,7 +108,7 @@ class Said(str):
         """Where it comes from, as metadata, for the pages (`book.editions.numbers`)."""
         about = str(self.origin) if self.origin else ""
         known = {"experiment": self.origin.name, "origin": about} if self.origin and about else {}
-        return {"text/plain": repr(str(self))}, {"text/plain": known}
+        return {"text/plain": f"'{self}'"}, {"text/plain": known}  # repr would spell out the spaces that do not break
 
 
 def number(

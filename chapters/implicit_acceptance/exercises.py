@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -20,6 +21,12 @@ def _rate(at: tuple[float, ...] = _TARGET, confidence: float = 1.0) -> float:
     weight = [(p / q) ** confidence for p, q in zip(_TARGET, _RAW, strict=True)]
     left, offered = list(zip(at, weight, strict=True)), list(zip(_RAW, weight, strict=True))
     return sum(law * q * min(1.0, here / there) for law, there in left for q, here in offered)
+
+
+def _accepted(weight: Callable[[float, float], float]) -> float:
+    """As `_rate` at the target, with some weight of a state in place of p / q."""
+    states = list(zip(_TARGET, _RAW, strict=True))
+    return sum(at[0] * to[1] * min(1.0, weight(*to) / weight(*at)) for at in states for to in states)
 
 
 def _threshold(lower: float = _LOWER) -> float:
@@ -90,9 +97,15 @@ EXERCISES = [
         mistakes={
             lambda: _rate(_RAW): "the chain was taken to be at q: with the best discriminator it settles at p.",
             lambda: 1 - 0.5 * sum(abs(p - q) for p, q in zip(_TARGET, _RAW, strict=True)): "this is 1 - TV(p, q): "
-            "Theorem 1 speaks of the joint laws p(x) q(y) and p(y) q(x).",
+            "Theorem 7.1 speaks of the joint laws p(x) q(y) and p(y) q(x).",
             lambda: 1 - _rate(): "this is the share of refused proposals.",
             lambda: _rate(confidence=2.0): "the ratio was squared.",
+            lambda: sum(
+                p * min(1.0, p / q) for p, q in zip(_TARGET, _RAW, strict=True)
+            ): "this is the mean of min{1, w(x)} at p: the ratio is w(x) / w(y), and proposals come from q.",
+            lambda: _accepted(lambda p, q: p): "q is missing in the ratio: it is of the weights p / q.",
+            lambda: _accepted(lambda p, q: p / (p + q)): "this is with d itself: the ratio is of its odds d / (1 - d).",
+            lambda: _accepted(lambda p, q: q / p): "the ratio is turned round: what is proposed stands above.",
         },
         stub="p, q = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)\nanswer = ...  # share of proposals accepted in the long run",
     ),
@@ -105,6 +118,7 @@ EXERCISES = [
             lambda: 4 * _threshold(): "this is with our constant, which is four times smaller: take the paper's.",
             lambda: math.sqrt(_threshold()): "the bound is of the squared distance: 1 squared is 1, take no root.",
             lambda: 1 / _threshold(): "this is the constant itself: the gap has to be below one over it.",
+            lambda: 0.75 * _LOWER**3: "this is the form for small b: keep the 2 b of 4 + 2 b.",
             lambda: _threshold() / _LOWER: "b enters with its third power.",
             lambda: _threshold(_LOWER**2): "b is given as the least value of d(x, y) here: it is not squared again.",
         },

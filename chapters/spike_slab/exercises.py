@@ -183,6 +183,10 @@ EXERCISES = [
             _gate_part: "this is the divergence of the gates alone.",
             lambda: _PHI * _slab(): "this is the slabs' part alone: the gates' divergence is missing.",
             lambda: _gate_part() + _slab(): "the slabs' divergence has to be weighted by phi.",
+            lambda: (
+                _PHI * (_gate_part() + _slab())
+            ): "the gates' divergence counts always: only the slabs' is weighted by phi.",
+            lambda: _PHI * math.log(_PHI / _LAMBDA) + _PHI * _slab(): "the term of the closed gate is missing.",
             lambda: _gate_part() + _PHI * (_slab() + 0.5): "the -1/2 of the slabs' divergence is missing.",
             lambda: (
                 _reversed_gate() + _PHI * _slab()
@@ -199,7 +203,7 @@ EXERCISES = [
         id="svbnn-4",
         kind="number",
         reference=_break_even,
-        hint="Set phi to one half: the left side of the break-even equation is then zero.",
+        hint="Set phi to one half: the left side of the equation for the best phi is then zero.",
         mistakes={
             _slab: "this is the price of the slab; the coin's price is missing.",
             lambda: _break_even() - _slab(): "this is the price of the coin; the slab's price is missing.",
@@ -217,7 +221,7 @@ EXERCISES = [
         id="svbnn-5",
         kind="function",
         reference=_hard_gate,
-        hint="The difference of two Gumbel variables is logistic: log u - log(1 - u) has its distribution.",
+        hint="The sign of eta decides; or: u lies below phi with probability phi.",
         digits=math.inf,
         accepted=[lambda logit, u: u < torch.sigmoid(logit)],
         mistakes={
@@ -267,7 +271,7 @@ EXERCISES = [
             _saturated_cases: "at logits of 100 phi rounds to 0 or 1: take its logarithms with logsigmoid.",
             _rare_cases: "1 - lambda rounds away the digits of a small lambda: log1p(-lambda) keeps them.",
             _sure_cases: "where phi and lambda are both near 1, a difference of nearly equal numbers lost its digits: "
-            "1 - phi is sigmoid(-logit).",
+            "1 - phi is sigmoid(-logit), and log phi is logsigmoid(logit), no difference.",
         },
         stub="def answer(logit, inclusion):\n"
         "    # logit: a tensor; inclusion: a float in (0, 1), also near its ends\n"

@@ -114,7 +114,7 @@ def _function(exercise: Exercise, answer: Any) -> Verdict:
         references = right(forms[0], cases)
         slips = not any(np.isnan(value).any() for value in given)
         for wrong, message in known(exercise, references, lambda form: right(form, cases), slips):
-            if agree(given, wrong, told_apart(exercise)):
+            if agree(given, wrong, told_apart(exercise)) and not agree(wrong, references, told_apart(exercise)):
                 return Verdict(False, f"not yet: {message}")
         again = _values(answer, cases)
         if isinstance(again, Verdict) or not agree(again, given, math.inf):

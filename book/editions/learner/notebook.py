@@ -158,8 +158,9 @@ def _solutions(parts: Parts) -> list[dict]:
     if not solved:
         return []
     prefix = solved[0].label.partition("-")[0]
-    told = "## Solutions\n\nTry each exercise first; the arrow opens the list, where each solution has its own."
-    cells = [_markdown(f"{prefix}-solutions", told, FOLDED)]
+    told = "## Solutions\n\nTry each exercise first; the button below opens the list, where each solution has its own."
+    # JupyterLab shows no button for the first folded heading of a list unless a text stands before it
+    cells = [_markdown(f"{prefix}-solutions", told, FOLDED), _markdown(f"{prefix}-solutions-each", "Each by itself:")]
     for exercise in solved:
         cells.append(_markdown(f"{exercise.label}-solved", f"### {exercise.title}", FOLDED))
         texts = 0

@@ -89,7 +89,8 @@ def _settled_picture(confidence: float, lower: float) -> Picture:
             Panel("kept and lost", shares, "confidence κ", "share", (0, 3), (0, 1)),
         ],
         f"acceptance {found.acceptance:.2f}; total variation {found.distance:.3f}, of the generator "
-        f"{found.raw_distance:.3f}\npromised: at most {found.bound:.2g} by (28), {found.direct:.2g} without b",
+        f"{found.raw_distance:.3f}\npromised: at most {found.bound:.2g} by the paper's (28), "
+        f"{found.direct:.2g} without b",
     )
 
 
