@@ -53,6 +53,7 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[f"pruned-selects-{short}"] = _gap(task, "gradual_pruning", "spike_slab", 4, metric="selection_error")
         missed = values(task, 1, "knockoffs", "fnr")
         said[f"knockoffs-missed-{short}"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
+    said["lasso-adam-correlated"] = _gap("correlated", "group_lasso_adam", "ensemble")
     said["ahead-teacher"] = _gap("sparse-teacher", "sparse_vd", "sghmc_sa")
     said["sampler-trees"] = _gap("simulation-2", "sghmc_sa", "gradient_boosting")
     tuned, default = (values("sparse-teacher", 1, "deterministic", "rmse", kind) for kind in ("tuned", "default"))
@@ -93,8 +94,8 @@ def _images() -> dict[str, str]:
     """What both sets of images say beside networks trained by Adam and by SGD."""
     said: dict[str, str] = {}
     for key, task in (("mnist", "MNIST"), ("fashion", "Fashion-MNIST")):
-        for short, method in (("sgd", "deterministic_sgd"), ("batch-norm", "stochastic_batch_norm")):
-            said[f"{key}-{short}"] = _gap(task, method, "deterministic", metric="accuracy")
+        said[f"{key}-sgd"] = _gap(task, "deterministic_sgd", "deterministic", metric="accuracy")
+        said[f"{key}-draws"] = _gap(task, "stochastic_batch_norm", "batch_norm", metric="accuracy")
         said[f"{key}-above-adam"] = _above(task, "deterministic")
         said[f"{key}-noise"] = _gap(task, "sghmc", "deterministic_sgd", metric="nll_noise_3")
         ranks = None
@@ -105,7 +106,9 @@ def _images() -> dict[str, str]:
     for short, method in (("prior", "sghmc_sa"), ("ensemble", "ensemble")):
         gap = _gap("Fashion-MNIST", method, "deterministic_sgd", metric="auroc_unknown")
         said[f"fashion-noticed-{short}"] = gap
-    return said | {"mnist-above-sgd": _above("MNIST", "deterministic_sgd")}
+    said["mnist-above-sgd"] = _above("MNIST", "deterministic_sgd")
+    said["mnist-batch-norm-sgd"] = _gap("MNIST", "batch_norm", "deterministic_sgd", metric="accuracy")
+    return said | {"fashion-batch-norm": _gap("Fashion-MNIST", "batch_norm", "deterministic", metric="accuracy")}
 
 
 def _above(task: str, reference: str) -> lab.Said:
@@ -148,7 +151,12 @@ def _tables() -> dict[str, str]:
     count = {one: [found.get(one) for found in beside] for one in METHODS}
     most = max(one.count("better") for one in count.values())
     said = {"tables-most": lab.number(most if whole else None, "{:.0f}", ordered=True)}
-    for key, method in (("sampler", "sghmc_sa"), ("pruned", "gradual_pruning"), ("ensemble", "ensemble")):
+    for key, method in (
+        ("sampler", "sghmc_sa"),
+        ("pruned", "gradual_pruning"),
+        ("lasso-adam", "group_lasso_adam"),
+        ("ensemble", "ensemble"),
+    ):
         said[f"tables-{key}"] = lab.number(count[method].count("worse") if whole else None, "{:.0f}", ordered=True)
     trees = [found.get("gradient_boosting") for found in beside]
     for key, word in (("trees", "better"), ("trees-worse", "worse")):

@@ -19,7 +19,7 @@ from chapters.side_by_side.matrix import NAMES, SIMULATIONS
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.standing import BUDGETS, stored_budgets, values
 
-SPARSE = ("gradual_pruning", "group_lasso", "lottery_ticket")
+SPARSE = ("gradual_pruning", "group_lasso", "group_lasso_adam", "lottery_ticket")
 CONTROLS = ("random_pruning", "small_dense")
 TASKS = {name: name.replace("-", " ") for name in SIMULATIONS}
 MEASURES = {"rmse": "RMSE", "nll": "NLL", "crps": "CRPS"}

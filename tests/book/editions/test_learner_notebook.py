@@ -105,8 +105,8 @@ def test_an_exercise_has_its_answer_cell_and_its_solution_comes_last_and_folded(
     solved = ("here-solution", 'exercises.check("here-1", 1 / 2, strict=True)')
     cells = make(("text-ex", POSED), solved, ("text-end", f"Divide.\n\n{SOLVED}"), ("text-cite", "End {cite}`work`."))
     order = list(cells)
-    last = "text-cite 03-references here-solutions here-solutions-each here-ex-half-solved here-solution here-ex-half-solved-1"
-    assert order[-8:] == ["here-1-answer", *last.split()]
+    solutions = "here-solutions here-solutions-each here-ex-half-solved here-solution here-ex-half-solved-1"
+    assert order[-8:] == ["here-1-answer", "text-cite", "03-references", *solutions.split()]
     assert cells["text-ex"]["source"].startswith("> **Exercise 3.1 (Half).**\n>\n> What is half of one?\n\n<details>")
     assert cells["here-1-answer"]["source"] == (
         "from book.display import exercises\n\n# here-1: a number, to 3 significant digits\n"
