@@ -12,6 +12,8 @@ from book.lab.known import Cells, cells_of
 from book.lab.store import by_cell
 from book.lab.validity import cell_of
 
+PM = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
+"""Between a number and its error, which no line parts."""
 FEW = 2
 """So many cells a number tells in full."""
 
@@ -100,7 +102,7 @@ class Said(str):
     def __new__(
         cls, text: str, runs: int | None = None, ordered: bool | None = None, origin: Origin | Computed | None = None
     ) -> Said:
-        said = super().__new__(cls, text.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"))  # no line parts them
+        said = super().__new__(cls, text.replace(" ± ", PM))
         said.runs, said.ordered, said.origin = runs, ordered, origin
         return said
 

@@ -7,6 +7,7 @@ import pytest
 
 from book import lab
 from book.lab import queries, wording
+from book.lab.wording import PM
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_an_order_is_read_from_three_paired_runs_and_beyond_t_errors(monkeypatch
     parts(monkeypatch, stored(a=[1.0, 2.0, 4.0], b=other))
     said = lab.difference("any", "s", "a", "b", "error")
     assert said.ordered is ordered
-    assert said == {3: said, 2: "+0.50\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.00", 1: "(not run)"}[len(other)]
+    assert said == {3: said, 2: f"+0.50{PM}0.00", 1: "(not run)"}[len(other)]
     assert lab.difference("any", "s", "a", "b", "error", 1, sign=-1.0)[0] in "−+("
 
 

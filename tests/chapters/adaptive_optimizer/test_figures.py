@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from book.lab.wording import PM
 from chapters.adaptive_optimizer import figures, numbers
 from chapters.adaptive_optimizer.figures import explorers, results
 from tests.chapters.drawn import rows_of, texts
@@ -88,7 +89,7 @@ def test_numbers_count_exact_selections(rows, monkeypatch, tmp_path):
     monkeypatch.setattr(numbers, "STUCK", 4.5)
     said = numbers.numbers(rows)
     assert said["exact-1"] == said["exact-3"] == "2 of 3" and said["kept-1"] == "10"
-    assert said["error-3"] == "4.0 ± 0.6"
+    assert said["error-3"] == f"4.0{PM}0.6"
     assert [said[f"{key}-3"] for key in ("stuck", "lossy", "median")] == ["1 of 3", "1 of 3", "4.0"]
     assert said["lost-2-AVO, long warm-up"] == "1 of 3" and said["2-lasso"] == "(not run); 2 of 3"
     settings = {f"cifar-{key}" for key in numbers._changed()}  # known without a run
@@ -123,8 +124,8 @@ def test_parts_are_paired_over_the_data_sets_and_missing_ones_said(monkeypatch):
     }
     monkeypatch.setattr("book.lab.queries.stored_parts", lambda name, profile=None: [stored(values)])
     said = numbers.numbers(EMPTY)
-    assert said["1-lasso"] == "−2.000 ± 1.000"
-    assert said["3-AVO, long warm-up"] == "+13.3 ± 10.1" and said["3-lasso"] == "+1.0 (one run)"
+    assert said["1-lasso"] == f"−2.000{PM}1.000"
+    assert said["3-AVO, long warm-up"] == f"+13.3{PM}10.1" and said["3-lasso"] == "+1.0 (one run)"
     assert said["freed-AVO, long warm-up"] == "2 of 2" and said["1-SVBNN"] == "(not run)"
     values["example 3", "AVO, long warm-up", "accuracy"][1] = 75.0
     with pytest.raises(AssertionError, match="stuck on none"):
@@ -152,8 +153,8 @@ def test_numbers_of_images_are_paired_within_and_over_the_settings(monkeypatch):
     table = images({0.03: [4.0, 5.0, 6.0], 0.06: [5.0, 5.0, 5.0], 0.1: [4.0, 6.0, 6.0]})
     monkeypatch.setattr("book.lab.queries.stored_parts", lambda name, profile=None: [table])
     said = numbers._images()
-    assert said["cifar-zeros-2"] == "60.0 ± 0.0" and said["cifar-less-magnitude-1"] == "−5.0 ± 0.6"
-    assert said["cifar-less-dense"] == "−5.0 ± 0.6"
+    assert said["cifar-zeros-2"] == f"60.0{PM}0.0" and said["cifar-less-magnitude-1"] == f"−5.0{PM}0.6"
+    assert said["cifar-less-dense"] == f"−5.0{PM}0.6"
     assert said["cifar-aligned"] == said["cifar-aligned-less-dense"] == said["cifar-clock"] == "(not run)"
 
 

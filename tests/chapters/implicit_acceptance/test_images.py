@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from book import lab
+from book.lab.wording import PM
 from chapters.implicit_acceptance import numbers
 from chapters.implicit_acceptance.experiments import filtered
 from chapters.implicit_acceptance.experiments.filtered import CCE, CURVES, LOSSES, MCE, PICKED, RANDOM, RAW, UB
@@ -18,8 +19,6 @@ from tests.chapters.cells import CPU, needs_digits, smoke
 
 NAMES = ("imh-mnist", "imh-fmnist", "imh-cifar10")
 pytestmark = needs_digits
-
-PM = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 
 
 def computed(method: str, setting: str = "WGAN-GP", name: str = "imh-mnist"):
