@@ -106,11 +106,15 @@ class Said(str):
         said.runs, said.ordered, said.origin = runs, ordered, origin
         return said
 
+    def __repr__(self) -> str:
+        """As of any text, but with the spaces that do not break as they are: JupyterLab and the book show this."""
+        return super().__repr__().replace("\\xa0", "\N{NO-BREAK SPACE}")
+
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
         """Where it comes from, as metadata, for the pages (`book.editions.numbers`)."""
         about = str(self.origin) if self.origin else ""
         known = {"experiment": self.origin.name, "origin": about} if self.origin and about else {}
-        return {"text/plain": f"'{self}'"}, {"text/plain": known}  # repr would spell out the spaces that do not break
+        return {"text/plain": repr(self)}, {"text/plain": known}
 
 
 def number(
