@@ -180,7 +180,9 @@ def _pivot(rows: list[dict], measures: list[str]) -> str:
     notes = {note: k for k, note in enumerate((note for note in every if note not in shared), start=1)}
     labels = {row["metric"]: row["texts"]["Measure"] for row in rows}
     several = len({row["data"] for row in rows if row["data"]}) > 1
-    told = ["n"] + ["Budget"] * any(row["texts"]["Budget"] for row in rows) + ["Data"] * several
+    counts = {row["texts"]["n"] for row in rows}
+    same = len(rows) > 1 and len(counts) == 1 and "" not in counts  # a column of one number is said once, too
+    told = ["n"] * (not same) + ["Budget"] * any(row["texts"]["Budget"] for row in rows) + ["Data"] * several
     head = ["Setting", "Method", *(labels[one] for one in measures), *told]
     body = []
     for setting, methods in settings.items():
@@ -195,7 +197,7 @@ def _pivot(rows: list[dict], measures: list[str]) -> str:
             columns += [f"<td>{html.escape(_joined(own, fact))}" for fact in told]
             body.append(f"<tr>{''.join(columns)}")
             name = ""
-    lines = [f"All rows: {html.escape(note)}" for note in shared]
+    lines = [f"All rows: {html.escape(note)}" for note in [f"n = {counts.pop()}"] * same + shared]
     below = "<br>".join(lines + [f"<sup>{number}</sup> {html.escape(note)}" for note, number in notes.items()])
     return _framed(_summary(rows), head, body) + (f"<p><small>{below}</small></p>" if below else "")
 
@@ -231,18 +233,18 @@ def _notes(row: dict) -> list[str]:
 
 def runs(some: list[dict]) -> str:
     """What each run took and came from, with the line that computes it again."""
-    kept = any(run["commit"] for run in some)
+    states = [", ".join(filter(None, (r["state"], "dirty" * r["dirty"], "failed" * r["failed"]))) for r in some]
+    kept, differ = any(run["commit"] for run in some), len(set(states)) > 1  # what all share stands above the table
     body = []
-    for run in some:
-        state = ", ".join(filter(None, (run["state"], "dirty" * run["dirty"], "failed" * run["failed"])))
+    for run, state in zip(some, states, strict=True):
         line = html.escape(run["command"], quote=False)
         # the copy button finds a code block of Sphinx by these two elements
         again = f'<div><div class="highlight"><pre>{line}</pre></div></div>' if line else "in today's grid no more"
-        columns = [f"{run['minutes']:,.1f}", html.escape(run["device"]), *([run["commit"][:8]] if kept else []), state]
+        columns = [f"{run['minutes']:,.1f}", html.escape(run["device"]), *[run["commit"][:8]] * kept, *[state] * differ]
         cells = "".join(f"<td>{one}" for one in (*columns, again))
         body.append(f'<tr><th scope="row">{html.escape(run["label"])}{cells}')
-    commit = ["Commit"] if kept else []
-    return _framed("Runs", ["Run", "Minutes", "Device", *commit, "Validity", "Computes it again"], body)
+    head = ["Run", "Minutes", "Device", *["Commit"] * kept, *["Validity"] * differ, "Computes it again"]
+    return _framed("Runs", head, body)
 
 
 def _framed(label: str, head: list[str], body: list[str]) -> str:
@@ -250,7 +252,7 @@ def _framed(label: str, head: list[str], body: list[str]) -> str:
     columns = "".join(f'<th scope="col">{html.escape(one)}</th>' for one in head)
     return (
         f'<div class="bnn-table bnn-report" role="region" tabindex="0" aria-label="{label}">'
-        f'<table aria-label="{label}"><thead><tr>{columns}</tr></thead><tbody>\n' + "\n".join(body) + "\n"
+        f"<table><thead><tr>{columns}</tr></thead><tbody>\n" + "\n".join(body) + "\n"
         "</tbody></table></div>"
     )
 

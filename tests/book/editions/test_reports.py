@@ -55,7 +55,9 @@ class Tables:
         for part in soup.find_all("br"):
             part.replace_with("\n")
         for table in soup.find_all("table"):
-            head, *lines = ([cell.get_text() for cell in line.find_all(["th", "td"])] for line in table.find_all("tr"))
+            head, *lines = (
+                [cell.get_text().strip() for cell in line.find_all(["th", "td"])] for line in table.find_all("tr")
+            )
             setting = ""
             for line in lines if head[:2] == ["Setting", "Method"] else []:
                 setting = line.pop(0) if len(line) == len(head) else setting
