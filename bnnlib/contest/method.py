@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from numbers import Real
 
 import torch
 from torch import nn
@@ -129,14 +130,19 @@ class Method:
 
         Raises:
             UnsuitableError: the method is not made for this network or problem.
-            ValueError: a setting is unknown, or steps is below 1.
+            ValueError: a setting is unknown or no number, steps is below 1, or seed is no count.
             DivergedError: the loss has become NaN or infinite.
         """
         check_count("steps", steps)
+        check_count("seed", seed, 0)
         settings = dict(settings or {})
         if unknown := set(settings) - set(self.box):
             raise ValueError(
                 f"{self.name!r} has no settings {sorted(unknown)}; it has {', '.join(self.box) or 'none'}."
+            )
+        if wrong := [f"{name} = {value!r}" for name, value in settings.items() if not isinstance(value, Real)]:
+            raise ValueError(
+                f"{self.name!r} is given {', '.join(wrong)}, but settings are numbers. Omit one for its default."
             )
         began = time.process_time()
         with torch.random.fork_rng():  # dropout draws from the global generator

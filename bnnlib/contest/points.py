@@ -31,12 +31,11 @@ def deterministic_sgd(network, problem: Problem, steps: int, seed: int, lr: floa
 
 def ensemble(network, problem: Problem, steps: int, seed: int, lr: float, weight_decay: float) -> Predictor:
     """Five networks from other first weights and other batches, each with a fifth of the steps."""
-    members, variances = [], []
+    members, variances, share = [], [], max(1, steps // MEMBERS)
     for member in range(MEMBERS):
         net = deepcopy(network)
         if member:
             drawn_anew(net)
-        share = max(1, steps // MEMBERS)
         variances.append(descend(net, problem, share, seed + 10_000 * member, adam(net, lr, weight_decay), best=True))
         members.append(net.eval())
 
@@ -44,7 +43,7 @@ def ensemble(network, problem: Problem, steps: int, seed: int, lr: float, weight
         return inspect.unwrap(predict_ensemble)(members, x, chunk_size=4096)
 
     variance = sum(variances) / MEMBERS
-    return Predictor(members[0], problem, draws, variance, networks=MEMBERS)
+    return Predictor(members[0], problem, draws, variance, networks=MEMBERS, cost={"steps": MEMBERS * share})
 
 
 def dropout(network, problem: Problem, steps: int, seed: int, lr: float, rate: float) -> Predictor:
@@ -53,7 +52,7 @@ def dropout(network, problem: Problem, steps: int, seed: int, lr: float, rate: f
     def make(before: Layer) -> nn.Module:
         return Dropout(rate)
 
-    put_beside(network, make, behind=False)
+    put_beside(network, problem.example, make, behind=False)
     variance = descend(network, problem, steps, seed, adam(network, lr), best=True)
 
     def draws(model: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
@@ -81,7 +80,7 @@ def batch_norm(network, problem: Problem, steps: int, seed: int, lr: float, weig
             return nn.BatchNorm2d(before.out_channels, device=before.weight.device)
         return nn.BatchNorm1d(before.out_features, device=before.weight.device)
 
-    put_beside(network, make, behind=True)
+    put_beside(network, problem.example, make, behind=True)
     variance = descend(network, problem, steps, seed, adam(network, lr, weight_decay), best=True)
     return Predictor(network, problem, variance=variance)
 

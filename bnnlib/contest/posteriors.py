@@ -45,14 +45,14 @@ def sparse_vd(network, problem: Problem, steps: int, seed: int, lr: float) -> Pr
 
 def horseshoe(network, problem: Problem, steps: int, seed: int, lr: float) -> Predictor:
     """Horseshoe priors on units; of linear layers only."""
-    if any(isinstance(layer, nn.Conv2d) for layer in layers_of(network).values()):
+    if any(isinstance(layer, nn.Conv2d) for layer in layers_of(network, problem.example).values()):
         raise UnsuitableError("the library's horseshoe layers are linear, and this network has convolutions")
     return _descended(to_bayesian(network, "horseshoe"), problem, steps, seed, lr, selects=True)
 
 
 def unit_noise(network, problem: Problem, steps: int, seed: int, lr: float) -> Predictor:
     """Structured Bayesian pruning: noise behind hidden layers, and on the inputs where the first layer is linear."""
-    layers = layers_of(network)
+    layers = layers_of(network, problem.example)
     first = next(iter(layers))
     before = [first] if isinstance(layers[first], nn.Linear) else []
     model = insert_unit_noise(network, after=list(layers)[:-1], before=before)

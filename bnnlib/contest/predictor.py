@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bnnlib._checks import check_count
+from bnnlib.contest.places import layers_of
 from bnnlib.contest.problem import Problem, predictive_nll
 from bnnlib.nn import predict
 from bnnlib.nn.base import StochasticLayer
@@ -66,11 +69,16 @@ class Predictor:
 
     @torch.no_grad()
     def predict(self, x: Tensor, num_samples: int = 30, seed: int = 0) -> Tensor:
-        """Outputs (S, n, K): predictions of numbers, or logits. A method without draws has S = 1."""
+        """Outputs (S, n, K): predictions of numbers, or logits. A method without draws has S = 1.
+
+        Raises:
+            ValueError: num_samples is no count.
+        """
         return self.differentiable(x, num_samples, seed)
 
     def differentiable(self, x: Tensor, num_samples: int = 30, seed: int = 0) -> Tensor:
         """As `predict`, with gradients for x, which attacks need."""
+        check_count("num_samples", num_samples)
         self.model.eval()
         return self.draws(self.model, x, num_samples, torch.Generator(x.device).manual_seed(seed))
 
@@ -93,15 +101,10 @@ class Predictor:
                 low = left
         return math.exp((low + high) / 2.0)
 
-    @property
-    def example(self) -> Tensor:
-        """Two rows of inputs, by which the network is followed."""
-        return self.problem.x[:2]
-
     @cached_property
     def deployed(self) -> nn.Module:
         """The plain network that is shipped: means of what is active, zeros elsewhere, without noise."""
-        return plain_network(self.model, self.example)
+        return plain_network(self.model, self.problem.example)
 
     @property
     def sparsity(self) -> float:
@@ -111,15 +114,15 @@ class Predictor:
 
     def compress(self) -> nn.Module:
         """The physically smaller network, see `bnnlib.pruning.compress`."""
-        return compress(self.deployed, self.example, select_below=1.0)
+        return compress(self.deployed, self.problem.example, select_below=1.0)
 
     @property
     def selected(self) -> Tensor:
         """Which inputs (K,) of a network for tables still reach its output, booleans."""
-        first = next(module for module in self.compress().modules() if isinstance(module, nn.Linear))
+        first = next(iter(layers_of(self.compress(), self.problem.example).values()))
         if not isinstance(first, SelectedLinear):
             return (first.weight != 0).any(dim=0)
-        kept = torch.zeros(self.example.shape[1], dtype=torch.bool, device=self.example.device)
+        kept = torch.zeros(self.problem.x.shape[1], dtype=torch.bool, device=self.problem.x.device)
         kept[first.index] = bool((first.weight != 0).any())  # a layer of which nothing is left keeps one unit
         return kept
 
@@ -131,9 +134,10 @@ class Predictor:
 
         Weights without such a probability are in or out as in `deployed`. For networks of linear layers in a row.
         """
-        generator = torch.Generator(self.example.device).manual_seed(seed)
-        plain = [linear for linear in self.deployed.modules() if isinstance(linear, nn.Linear)]
-        gated = [linear for linear in self.model.modules() if isinstance(linear, nn.Linear)]
+        generator = torch.Generator(self.problem.x.device).manual_seed(seed)
+        named = layers_of(self.deployed, self.problem.example)
+        plain: list[Any] = list(named.values())
+        gated = [self.model.get_submodule(name) for name in named]
         for before, after in pairwise(plain):
             if before.out_features != after.in_features:
                 raise ValueError(
@@ -151,7 +155,7 @@ class Predictor:
 
     def flops(self) -> int:
         """Operations of what is shipped for one row, all `networks` together; a multiply-add counts as 2."""
-        return self.networks * flops(self.compress(), self.example[:1])
+        return self.networks * flops(self.compress(), self.problem.example[:1])
 
     def size_in_bytes(self) -> dict[str, int]:
         """Bytes of the files that a deployer could ship, all `networks` together: {"dense", "csr", "compressed"}.

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count
+from bnnlib._checks import check_count, check_positive
 from bnnlib.nn.base import check_choice
 from bnnlib.train import EarlyStopping, cosine, fit
 
@@ -30,7 +30,8 @@ class Problem:
         batch_size: rows in a step, the same for all methods.
 
     Raises:
-        ValueError: an unknown kind, rows that do not fit each other, or no rows.
+        TypeError: what should be a tensor is something else.
+        ValueError: an unknown kind, rows that do not fit each other, labels that are no integers, or no rows.
 
     Example:
         >>> problem = Problem(torch.randn(80, 3), torch.randn(80, 1), torch.randn(20, 3), torch.randn(20, 1))
@@ -49,12 +50,24 @@ class Problem:
         check_choice("kind", self.kind, KINDS)
         check_count("batch_size", self.batch_size)
         for name, x, y in (("", self.x, self.y), ("validation ", self.x_validation, self.y_validation)):
+            if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+                raise TypeError(
+                    f"the {name}rows are {type(x).__name__} and {type(y).__name__}, but both must be tensors: "
+                    "torch.as_tensor(array) makes one."
+                )
+            if self.kind == "classification" and (y.is_floating_point() or y.is_complex()):
+                raise ValueError(f"the {name}labels are {y.dtype}, but classes are numbered by integers: y.long().")
             if len(x) != len(y) or not len(x) or y.dim() != (2 if self.kind == "regression" else 1):
                 targets = "numbers (n, K)" if self.kind == "regression" else "labels (n,)"
                 raise ValueError(
                     f"the {name}rows have shapes {tuple(x.shape)} and {tuple(y.shape)}, but {self.kind} needs inputs "
                     f"(n, ...) and {targets} with equal n of at least 1."
                 )
+
+    @property
+    def example(self) -> Tensor:
+        """Two rows of inputs, by which a network is followed."""
+        return self.x[:2]
 
     def loss(self) -> nn.Module:
         """A new loss: the mean negative log-likelihood of a row in nats."""
@@ -91,7 +104,12 @@ class GaussianNoise(nn.Module):
         self.register_buffer("variance", torch.tensor(variance))
 
     def forward(self, prediction: Tensor, y: Tensor) -> Tensor:
-        """Scalar, in nats a row."""
+        """Scalar, in nats a row.
+
+        Raises:
+            ValueError: the predictions have another shape than the targets.
+        """
+        _check_shape(prediction.shape, y.shape)
         square = (prediction - y).square().sum(dim=1).mean()
         count = y.shape[1]
         if torch.is_grad_enabled():
@@ -190,16 +208,30 @@ def predictive_nll(outputs: Tensor, y: Tensor, variance: float = math.nan, tempe
     Returns:
         Scalar tensor, in nats.
 
+    Raises:
+        ValueError: the outputs do not fit the targets, or the variance or temperature is not above 0.
+
     Example:
         >>> logits = torch.tensor([[[3.0, 0.0]], [[0.0, 3.0]]])  # two draws that disagree about one row
         >>> round(float(predictive_nll(logits, torch.tensor([0]))), 4)
         0.6931
     """
     if y.dim() == 1:
+        check_positive("temperature", temperature)
         return F.nll_loss(F.log_softmax(log_predictive(outputs) / temperature, dim=1), y)
+    _check_shape(outputs.shape[1:], y.shape)
+    check_positive("variance", variance, hint="That of the noise: `Predictor.variance` or `Predictor.fitted_variance`.")
     square = (outputs - y).square().sum(dim=2) / variance
     density = -0.5 * (square + y.shape[1] * math.log(2.0 * math.pi * variance))
     return -(torch.logsumexp(density, dim=0) - math.log(len(outputs))).mean()
+
+
+def _check_shape(given: torch.Size, targets: torch.Size) -> None:
+    if given != targets:
+        raise ValueError(
+            f"the predictions have shape {tuple(given)} and the targets {tuple(targets)}, but both must have (n, K). A "
+            f"network for these targets ends in {targets[-1]} outputs."
+        )
 
 
 def log_predictive(logits: Tensor) -> Tensor:

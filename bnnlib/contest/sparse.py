@@ -33,7 +33,8 @@ def group_lasso_adam(network, problem: Problem, steps: int, seed: int, lr: float
 
 
 def _by_group_lasso(network, problem: Problem, steps: int, seed: int, optimizer, strength: float) -> Predictor:
-    penalty = GroupLasso(network, strength, last_step=max(1, 3 * steps // 4))
+    outputs = next(reversed(layers_of(network, problem.example)), None)
+    penalty = GroupLasso(network, strength, last_step=max(1, 3 * steps // 4), outputs=outputs)
     variance = descend(network, problem, steps, seed, optimizer, callbacks=[penalty])
     return Predictor(network, problem, variance=variance, selects=True)
 
@@ -41,15 +42,15 @@ def _by_group_lasso(network, problem: Problem, steps: int, seed: int, optimizer,
 def lottery_ticket(network, problem: Problem, steps: int, seed: int, lr: float, sparsity: float) -> Predictor:
     """Lottery ticket of Frankle and Carbin (2019): four rounds of training, pruning and return to the first weights."""
     first = {name: value.clone() for name, value in network.state_dict().items()}
-    masks, variance = Masks(network), 0.0
+    masks, variance, share = Masks(network), 0.0, max(1, steps // ROUNDS)
     shares = lottery_ticket_sparsities(sparsity, ROUNDS - 1)
     for number in range(ROUNDS):
-        variance = descend(network, problem, max(1, steps // ROUNDS), seed, adam(network, lr), callbacks=[masks])
+        variance = descend(network, problem, share, seed, adam(network, lr), callbacks=[masks])
         if number < ROUNDS - 1:
             masks.update(shares[number])
             network.load_state_dict(first)
             masks.apply()
-    return Predictor(network, problem, variance=variance, selects=True)
+    return Predictor(network, problem, variance=variance, selects=True, cost={"steps": ROUNDS * share})
 
 
 def random_pruning(network, problem: Problem, steps: int, seed: int, lr: float, sparsity: float) -> Predictor:
@@ -64,7 +65,7 @@ def random_pruning(network, problem: Problem, steps: int, seed: int, lr: float, 
 
 def small_dense(network, problem: Problem, steps: int, seed: int, lr: float, sparsity: float) -> Predictor:
     """Control: a dense network of about as many weights, its hidden layers narrowed alike."""
-    layers = list(layers_of(network).values())
+    layers = list(layers_of(network, problem.example).values())
     total, width = sum(layer.weight.numel() for layer in layers), 1.0
     while _weights(layers, width) > (1.0 - sparsity) * total and width > 0.01:
         width *= 0.97
@@ -74,7 +75,7 @@ def small_dense(network, problem: Problem, steps: int, seed: int, lr: float, spa
             layer.weight[kept:] = 0.0
             if layer.bias is not None:
                 layer.bias[kept:] = 0.0
-    small = drawn_anew(compress(network, problem.x[:2])).train()
+    small = drawn_anew(compress(network, problem.example)).train()
     variance = descend(small, problem, steps, seed, adam(small, lr), best=True)
     return Predictor(small, problem, variance=variance)
 

@@ -9,29 +9,52 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
+from bnnlib.nn.base import BayesianLayer
 from bnnlib.pruning.ranking import step_mask
 
 SCOPES = ("layer", "global")
+
+
+def prunable_layers(model: nn.Module) -> dict[str, nn.Module]:
+    """All linear and convolutional layers by their names, in the order in which they were registered.
+
+    Raises:
+        ValueError: there are none, or one has no plain weight that could be set to 0.
+
+    Example:
+        >>> list(prunable_layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))))
+        ['0', '2']
+    """
+    kinds = (nn.Linear, nn.modules.conv._ConvNd)
+    layers: dict[str, nn.Module] = {name: layer for name, layer in model.named_modules() if isinstance(layer, kinds)}
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no linear or convolutional layer, so there is nothing to prune.")
+    for name, layer in layers.items():
+        reason = (
+            "its weight has no shape yet: pass it a batch first"
+            if isinstance(layer, nn.modules.lazy.LazyModuleMixin)
+            else "its weight is computed from others: remove the parametrization first"
+            if not isinstance(layer.weight, nn.Parameter)
+            else "its weight is a posterior: prune that, by `prune_ranked`, or a deterministic network"
+            if isinstance(layer, BayesianLayer)
+            else ""
+        )
+        if reason:
+            raise ValueError(f"{name or 'the model'} is a {type(layer).__name__} that cannot be pruned: {reason}.")
+    return layers
 
 
 def prunable_weights(model: nn.Module) -> dict[str, nn.Parameter]:
     """The weights of all linear and convolutional layers by their names; biases are not among them.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are none, or one is not a plain parameter, see `prunable_layers`.
 
     Example:
         >>> list(prunable_weights(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))))
         ['0.weight', '2.weight']
     """
-    kinds = (nn.Linear, nn.modules.conv._ConvNd)
-    weights = {
-        f"{name}.weight" if name else "weight": module.weight
-        for name, module in model.named_modules()
-        if isinstance(module, kinds)
-    }
-    if not weights:
-        raise ValueError(f"{type(model).__name__} has no linear or convolutional layer, so there is nothing to prune.")
+    weights = {f"{name}.weight".lstrip("."): layer.weight for name, layer in prunable_layers(model).items()}
     return cast("dict[str, nn.Parameter]", weights)
 
 

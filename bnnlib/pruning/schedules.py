@@ -13,7 +13,8 @@ def agp_sparsity(
     s_t = s_f + (s_i - s_f) (1 - (t - t_0) / (t_1 - t_0))^3 between begin_step t_0 and end_step t_1, constant outside.
 
     Raises:
-        ValueError: a sparsity is outside [0, 1] or end_step is not after begin_step.
+        ValueError: a sparsity is outside [0, 1], the last below the first, a step is no count or end_step not after
+            begin_step.
 
     Example:
         >>> [round(agp_sparsity(step, final_sparsity=0.8, begin_step=0, end_step=100), 3) for step in (0, 50, 100)]
@@ -21,7 +22,13 @@ def agp_sparsity(
     """
     check_probability("final_sparsity", final_sparsity)
     check_probability("initial_sparsity", initial_sparsity)
-    if end_step <= begin_step:
+    if final_sparsity < initial_sparsity:
+        raise ValueError(
+            f"final_sparsity is {final_sparsity:g}, but it must be at least initial_sparsity = {initial_sparsity:g}: "
+            "pruned weights do not come back."
+        )
+    check_count("begin_step", begin_step, 0)
+    if check_count("end_step", end_step) <= begin_step:
         raise ValueError(f"end_step is {end_step}, but it must come after begin_step = {begin_step}.")
     progress = min(max((step - begin_step) / (end_step - begin_step), 0.0), 1.0)
     return final_sparsity + (initial_sparsity - final_sparsity) * (1.0 - progress) ** 3

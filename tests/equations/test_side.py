@@ -56,8 +56,8 @@ def test_the_variance_follows_the_mean_squared_residual():
     assert float(loss.variance) == pytest.approx(expected, rel=1e-5)
 
 
-def _predictor(model: nn.Module, networks: int = 1) -> Predictor:
-    rows = torch.randn(6, 3, generator=torch.Generator().manual_seed(2)), torch.zeros(6, 1)
+def _predictor(model: nn.Module, networks: int = 1, inputs: int = 3) -> Predictor:
+    rows = torch.randn(6, inputs, generator=torch.Generator().manual_seed(2)), torch.zeros(6, 1)
     return Predictor(model, Problem(*rows, *rows), networks=networks)
 
 
@@ -83,7 +83,7 @@ def test_an_input_is_in_when_a_path_of_open_gates_leads_on():
     p, q = first.inclusion_probability, last.inclusion_probability[0]
     # the two paths of an input share no gate, so that they are independent
     exact = [1.0 - math.prod(1.0 - float(p[unit, j] * q[unit]) for unit in range(2)) for j in range(2)]
-    found = _predictor(model)
+    found = _predictor(model, inputs=2)
     # 20,000 draws of a coin: 4 standard errors are 4 * .5 / sqrt(20,000) = .014
     assert found.inclusion(20_000).tolist() == pytest.approx(exact, abs=0.0142)
 

@@ -93,6 +93,31 @@ def test_inputs_that_matter_are_the_ones_selected():
     assert (inclusion[:2] > 0.95).all() and (inclusion[2:] < 0.3).all()
 
 
+class Backwards(nn.Module):
+    """The network of `network`, its layers registered from the last to the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = reversed([layer for layer in network() if isinstance(layer, nn.Linear)])
+
+    def forward(self, x):
+        return self.a(self.b(self.c(x).relu()).relu())
+
+
+@pytest.mark.parametrize("name", ["dropout", "batch_norm", "group_lasso", "group_lasso_adam", "gradual_pruning"])
+def test_what_counts_is_the_order_of_the_pass_and_not_of_registration(name):
+    problem = regression()
+    straight, backwards = (METHODS[name].fit(model, problem, 60, 1) for model in (network(), Backwards()))
+    for predict in (lambda one: one.predict(problem.x_validation, 3), lambda one: one.inclusion()):
+        torch.testing.assert_close(predict(backwards), predict(straight))
+    assert torch.equal(backwards.selected, straight.selected)
+
+
+def test_the_cost_is_that_of_the_steps_that_were_done():
+    for name, steps in (("ensemble", 10), ("lottery_ticket", 12)):
+        assert METHODS[name].fit(network(), regression(), 14).cost["steps"] == steps
+
+
 def test_trials_begin_with_the_default_and_are_the_same_each_time():
     method = METHODS["gaussian_spike_slab"]
     trials = method.trials(8)
@@ -134,6 +159,15 @@ test_errors_say_what_was_given = refusals(
     [
         (lambda: METHODS["gaussian"].fit(network(), regression(), 0), "steps"),
         (lambda: METHODS["gaussian"].fit(network(), regression(), 5, settings={"rate": 1.0}), "no settings"),
+        (lambda: METHODS["gaussian"].fit(network(), regression(), 5, settings={"lr": "1"}), "lr = '1'.* are numbers"),
+        (lambda: METHODS["gaussian"].fit(network(), regression(), 5, 1.5), "seed is 1.5"),
+        (lambda: METHODS["deterministic"].fit(mlp((6, 2)), regression(), 5), r"shape \(64, 2\) .* \(64, 1\)"),
+        (lambda: Predictor(network(), regression()).predict(torch.zeros(2, 6), 0), "num_samples is 0"),
+        (lambda: predictive_nll(torch.zeros(2, 5, 1), torch.zeros(5, 1)), "variance is nan.*fitted_variance"),
+        (lambda: predictive_nll(torch.zeros(2, 5, 1), torch.zeros(5, 3), 1.0), r"shape \(5, 1\) .* \(5, 3\)"),
+        (lambda: predictive_nll(torch.zeros(2, 5, 3), torch.arange(5) % 3, temperature=0.0), "temperature is 0"),
+        (lambda: Problem(*[torch.zeros(2, 1).numpy()] * 4), "are ndarray", TypeError),
+        (lambda: Problem(*[torch.zeros(2, 1), torch.zeros(2)] * 2, kind="classification"), "torch.float32.*integers"),
         (lambda: Range(1.0, 2.0, 3.0), "default"),
         (lambda: Range(1.0, -1.0, 3.0), "positive"),
         (lambda: Method("own", print, dict.fromkeys("abcd", Range(1.0, 0.5, 2.0))), "at most 3"),

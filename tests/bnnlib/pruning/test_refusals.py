@@ -57,10 +57,20 @@ def masked(name, mask, model=None):
 RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
 REFUSED = [
     *[(lambda c=c: pruning.AGPPruner(mlp((2, 2)), **RAMP | c), next(iter(c)))
-      for c in ({"final_sparsity": 1.2}, {"end_step": 10}, {"frequency": 0}, {"initial_sparsity": -0.1})],
+      for c in ({"final_sparsity": 1.2}, {"end_step": 10}, {"frequency": 0}, {"initial_sparsity": -0.1},
+                {"begin_step": 1.5}, {"begin_step": -1}, {"end_step": 20.5})],
+    (lambda: pruning.AGPPruner(mlp((2, 2)), **RAMP, initial_sparsity=0.95), "at least initial_sparsity = 0.95"),
     (lambda: lasso(-1.0), "strength is -1"),
     (lambda: lasso(layers=["0", "conv9"]), r"layers has 'conv9', but .* are 0, 2\."),
+    (lambda: lasso(outputs="9"), "outputs has '9'"),
+    (lambda: lasso(layers=[]), "layers is empty"),
     (lambda: pruning.GroupLasso(nn.ReLU(), 1.0), "ReLU has no linear or convolutional layer"),
+    (lambda: pruning.GroupLasso(nn.ConvTranspose2d(2, 3, 3), 1.0), "units of a ConvTranspose2d"),
+    *[(lambda m=m, of=of: of(m), words)
+      for of in (pruning.Masks, lambda m: pruning.GroupLasso(m, 1.0))
+      for m, words in ((nn.Sequential(nn.LazyLinear(3)), "0 is a LazyLinear .* no shape yet"),
+                       (nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)), "the model .* computed from others"),
+                       (bayesian(), "0 is a GaussianSpikeSlabLinear .* posterior"))],
     *[(lambda k=k: lasso(optimizer=k), rf"needs torch\.optim\.SGD, .* not {k.__name__}")
       for k in (torch.optim.RMSprop, torch.optim.NAdam)],  # one has a momentum, the other Adam's state
     (lambda: magnitude({}), "no parameter is selected"),

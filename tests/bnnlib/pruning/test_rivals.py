@@ -81,6 +81,8 @@ def test_a_step_minimizes_the_proximal_objective(scale):
 SOFT = [
     lambda weights: torch.optim.SGD(weights, lr=0.05),
     lambda weights: torch.optim.SGD(weights, lr=0.05, momentum=0.9),
+    lambda weights: torch.optim.SGD(weights, lr=0.5, momentum=0.9, dampening=0.9),
+    lambda weights: torch.optim.SGD(weights, lr=0.05, dampening=0.5),  # which counts with a momentum alone
     lambda weights: torch.optim.Adam(weights, lr=0.01),
     lambda weights: torch.optim.AdamW(weights, lr=0.01, weight_decay=0.0, amsgrad=True),
 ]
@@ -184,3 +186,55 @@ def test_after_the_last_step_dead_groups_are_held_and_the_others_are_free():
         assert model[0].weight[:, 2].eq(0).all()
         others = [0, 1, 3]
         assert torch.equal(model[0].weight[:, others], before[:, others])
+
+
+OPTIMIZERS = [torch.optim.SGD, torch.optim.AdamW]
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_what_is_frozen_stays_and_a_nan_is_not_hidden(kind):
+    model = mlp((4, 3, 2), generator=seeded(2))
+    optimizer, callback = kind(model.parameters(), lr=0.01), GroupLasso(model, 50.0, last_step=2)
+    model(torch.randn(5, 4, generator=seeded(3))).square().sum().backward()
+    optimizer.step()
+    model[0].weight.requires_grad_(False)
+    model[2].weight.data[0, 0] = math.nan
+    before = model[0].weight.clone()
+    for step in (1, 2, 3):
+        callback.on_step(SimpleNamespace(step=step, optimizer=optimizer))
+    assert torch.equal(model[0].weight, before)
+    assert model[2].weight[0, 0].isnan() and model[2].weight[:, 1:].eq(0.0).all()
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_learning_rate_of_zero_changes_nothing(kind):
+    model = mlp((4, 3, 2), generator=seeded(2))
+    optimizer = kind(model.parameters(), lr=0.0)
+    model(torch.randn(5, 4, generator=seeded(3))).square().sum().backward()
+    optimizer.step()
+    before = [parameter.clone() for parameter in model.parameters()]
+    GroupLasso(model, 0.1).on_step(SimpleNamespace(step=1, optimizer=optimizer))
+    assert all(torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
+
+
+def test_a_run_that_is_resumed_beyond_the_last_step_is_shrunk_once_and_then_held():
+    model = mlp((4, 3, 2), generator=seeded(2))
+    callback = GroupLasso(model, 0.1, last_step=3)
+    callback.load_state_dict(GroupLasso(model, 1.0, last_step=9).state_dict())
+    model[0].weight.data[0] *= 1e-3
+    callback.on_step(run_at(0.1, step=7))
+    assert model[0].weight[0].eq(0.0).all()
+    model[0].weight.data += 1.0
+    callback.on_step(run_at(0.1, step=8))
+    assert model[0].weight[0].eq(0.0).all() and model[0].weight[1:].gt(0.1).all()
+    with pytest.raises(ValueError, match="groups of shapes"):
+        GroupLasso(mlp((5, 3, 2)), 1.0).load_state_dict(callback.state_dict())
+
+
+def test_the_layer_that_makes_the_outputs_can_be_named_and_grouped_filters_are_groups():
+    model = mlp((5, 4, 3), generator=seeded(0))
+    dims = [(weight is model[0].weight, dim) for weight, dim, _ in GroupLasso(model, 0.1, outputs="0").groups]
+    assert dims == [(True, 1), (False, 0), (False, 1)]
+    depthwise = nn.Sequential(nn.Conv1d(4, 4, 3, groups=2), nn.Conv3d(4, 2, 3))
+    assert [(weight.dim(), dim) for weight, dim, _ in GroupLasso(depthwise, 0.1).groups] == [(3, 0), (5, 1)]
+    assert len(GroupLasso(model, 0.1, layers=["0", "0"]).groups) == 2
