@@ -8,6 +8,7 @@ import re
 import sys
 import sysconfig
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from book import studies
 EVAL = re.compile(r"\{eval\}`([^`\n]+)`")
 REFERENCE = "book/reference"  # folder of the library's reference, which is not printed
 WORDS = (".md", ".rst")  # documents without code to run
+RESULTS_A_PAGE = 12_000_000  # bytes, whose tables take about a quarter of a megabyte
 REPORTS = "book/reports"  # folder of the chapters' reports, which it writes as well
 
 
@@ -115,10 +117,28 @@ class Project:
         return found
 
     @cached_property
+    def continued(self) -> dict[str, dict[str, list[str]]]:
+        """Further pages of each report that is too long for one, and the experiments that stand there.
+
+        What counts are the bytes of the stored results, which are known before any table is made.
+        """
+        found: dict[str, dict[str, list[str]]] = {}
+        for document, study in self.reports.items():
+            sizes: Counter[str] = Counter()
+            for path in sorted((self.root / "data" / "results").glob(f"{study.prefix}-*.json")):
+                sizes[path.name.partition(".")[0]] += path.stat().st_size
+            before, pages = 0, found.setdefault(document, {})
+            for name, size in sizes.items():
+                if number := before // RESULTS_A_PAGE:
+                    pages.setdefault(f"{document}_{number + 1}", []).append(name)
+                before += size
+        return found
+
+    @cached_property
     def documents(self) -> list[str]:
         """Names of all documents in reading order, each report behind its chapter."""
-        reports = {f"chapters/{Path(name).name}": name for name in self.reports}
-        return [one for name in self.listed for one in (name, reports.get(name)) if one]
+        reports = {f"chapters/{Path(name).name}": [name, *more] for name, more in self.continued.items()}
+        return [one for name in self.listed for one in (name, *reports.get(name, []))]
 
     @property
     def printed(self) -> list[str]:

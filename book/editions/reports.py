@@ -41,21 +41,31 @@ def pages(project: Project, found: dict[str, dict], claims: Mapping[str, list[di
     made = {}
     for document, study in project.reports.items():
         own = {name: one for name, one in found.items() if name.startswith(f"{study.prefix}-")}
-        made[f"{document}.md"] = page(study, own, claims.get(study.name, []), _label(project.root, study))
         made[f"{document}.csv"] = table(own)
+        further = project.continued[document]
+        for name, names in further.items():
+            made[f"{name}.md"] = _continued(study, name, {one: own[one] for one in names if one in own})
+        label, later = _label(project.root, study), {Path(name).name: names for name, names in further.items()}
+        made[f"{document}.md"] = page(study, own, claims.get(study.name, []), label, later)
     return made
 
 
 def contents(project: Project) -> str:
     """The table of contents with each report below its chapter."""
     toc = yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8"))
-    children = {f"chapters/{Path(name).name}": {"file": name, "title": "Report"} for name in project.reports}
+    children = {
+        f"chapters/{Path(name).name}": [
+            {"file": one, "title": f"Report, page {number}" if number > 1 else "Report"}
+            for number, one in enumerate((name, *more), start=1)
+        ]
+        for name, more in project.continued.items()
+    }
 
     def walk(entry) -> None:
         for one in entry if isinstance(entry, list) else entry.values() if isinstance(entry, dict) else []:
             walk(one)
         if isinstance(entry, dict) and entry.get("file") in children:
-            entry.setdefault("sections", []).append(children[entry["file"]])
+            entry.setdefault("sections", []).extend(children[entry["file"]])
 
     walk(toc)
     return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
@@ -67,8 +77,19 @@ def _label(root: Path, study: Study) -> str:
     return label if path.exists() and f"({label})=" in path.read_text(encoding="utf-8") else ""
 
 
-def page(study: Study, found: dict[str, dict], claims: list[dict], differences: str = "") -> str:
-    """The text of one report; `differences` labels the place that says where the paper and its code differ."""
+def page(
+    study: Study,
+    found: dict[str, dict],
+    claims: list[dict],
+    differences: str = "",
+    further: Mapping[str, list[str]] | None = None,
+) -> str:
+    """The text of one report; `differences` labels the place that says where the paper and its code differ.
+
+    `further` are the names of its other pages, and which experiments stand there.
+    """
+    further = further or {}
+    elsewhere = {one for names in further.values() for one in names}
     name = Path(study.notebook).stem
     rows = [row for one in found.values() for row in one["rows"]]
     lines = [
@@ -89,8 +110,23 @@ def page(study: Study, found: dict[str, dict], claims: list[dict], differences: 
         else "Nothing is published that these rows stand beside.",
         *([markdown(["Experiment", "Whose", "Published cells", "Verdicts"], lines)] if lines else []),
         HOW_TO_READ,
+        *(
+            f"On [page {number}]({other}.md): {', '.join(f'[{one}](#report-{one})' for one in names)}."
+            for number, (other, names) in enumerate(further.items(), start=2)
+        ),
     ]
-    return "\n\n".join(head + [text for name, one in found.items() for text in section(name, one)]) + "\n"
+    here = ((name, one) for name, one in found.items() if name not in elsewhere)
+    return "\n\n".join(head + [text for name, one in here for text in section(name, one)]) + "\n"
+
+
+def _continued(study: Study, name: str, found: dict[str, dict]) -> str:
+    """The text of a further page."""
+    first = Path(study.notebook).stem
+    head = [
+        f"# Report: {study.title}, page {name.rpartition('_')[2]}",
+        f"It goes on from [page 1]({first}.md), which says how the tables are read and has all rows as a file.",
+    ]
+    return "\n\n".join(head + [text for one, about in found.items() for text in section(one, about)]) + "\n"
 
 
 def _claims(claims: list[dict]) -> list[str]:

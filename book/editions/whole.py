@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from bs4 import BeautifulSoup, Tag
 
 from book.editions.landing import publish
-from book.editions.project import BookError, Project, documents
+from book.editions.project import REPORTS, BookError, Project, documents
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # What a book in one file has a use for: the formulas, and the size of those that are wider than the paper.
@@ -244,7 +244,7 @@ def contents(whole: Whole, project: Project) -> str:
 
 def parts(project: Project) -> list[tuple[str, list[str]]]:
     """Captions of the parts and the documents in each: the landing page first, what was run at last."""
-    late = [name for name in project.printed if name in project.reports or name == STATUS]
+    late = [name for name in project.printed if name.startswith(REPORTS) or name == STATUS]
     named = [("", project.printed[:1])]
     for part in project.toc.get("parts", [project.toc]):
         names = [name for name in documents(part) if name in project.printed[1:] and name not in late]

@@ -80,7 +80,9 @@ def test_every_row_is_once_in_the_page_and_once_in_the_file(project, found, page
     seen = set()
     for document in project.reports:
         listed = list(csv.DictReader(io.StringIO(pages[f"{document}.csv"])))
-        for name, text in sections(pages[f"{document}.md"]).items():
+        texts = [pages[f"{one}.md"] for one in (document, *project.continued[document])]
+        for name, text in sections("\n".join(texts)).items():
+            assert name not in seen, "on one page alone"
             seen.add(name)
             rows = found[name]["rows"]
             keys = Counter((row["setting"], row["method"], row["texts"]["Measure"]) for row in rows)
@@ -173,7 +175,10 @@ def test_claims_lead_the_report(project, found):
 def test_pages_stay_light_and_say_how_to_get_the_file(pages, project):
     for document in project.reports:
         text = pages[f"{document}.md"]
-        assert len(text.encode()) < LIMIT, document
+        for one in (document, *project.continued[document]):
+            assert len(pages[f"{one}.md"].encode()) < LIMIT, one
+        for one, names in project.continued[document].items():
+            assert f"[{names[0]}](#report-{names[0]})" in text and f"({Path(one).name}.md)" in text
         assert f"{{download}}`all rows as CSV <{Path(document).name}.csv>`" in text
         assert "papers-and-code)" in text
 
@@ -183,9 +188,19 @@ def test_every_report_stands_below_its_chapter_in_the_contents(project):
     chapters = [one for part in toc["parts"] for one in part["chapters"]]
     below = {one["file"]: [child["file"] for child in one["sections"]] for one in chapters if "sections" in one}
     below.pop("book/reference/index", None)  # the library's
-    assert below == {f"chapters/{Path(name).name}": [name] for name in project.reports}
+    assert below == {f"chapters/{Path(name).name}": [name, *more] for name, more in project.continued.items()}
     for name in project.reports:
         assert project.documents[project.documents.index(name) - 1] == f"chapters/{Path(name).name}"
+
+
+def test_a_long_report_goes_on_on_another_page(project, monkeypatch):
+    """Each experiment stands on one page, whatever the size; a page has one at least."""
+    monkeypatch.setattr("book.editions.project.RESULTS_A_PAGE", 1)
+    every = Project(project.root)
+    document = "book/reports/09_side_by_side"
+    (first, *_), pages = every.continued[document].values(), every.continued[document]
+    assert len(first) == 1 and len(pages) == len({name for names in pages.values() for name in names}) > 10
+    assert every.documents.index(document) + 1 == every.documents.index(next(iter(pages)))
 
 
 def test_a_tree_without_results_has_no_reports_and_keeps_its_contents(scratch, make_counting):
