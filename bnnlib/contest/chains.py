@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -109,5 +110,6 @@ def adaptive_variational(
     optimizer = AdaptiveVariational(network.parameters(), lr, count, weight_decay=5e-4, prior=prior, generator=noise)
     half = steps // 2
     store = SampleStore(max_samples=2 * DRAWS, burn_in=half, every=max(1, (steps - half) // DRAWS))
-    variance = descend(network, problem, steps, seed, optimizer, callbacks=[prior, store])
+    own = replace(problem, keep="last")  # the prior empties groups at the end, and the draws are what predicts
+    variance = descend(network, own, steps, seed, optimizer, callbacks=[prior, store])
     return Predictor(network, problem, _from_store(store), variance, networks=len(store), selects=True)

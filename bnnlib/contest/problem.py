@@ -16,6 +16,7 @@ from bnnlib.nn.base import check_choice
 from bnnlib.train import EarlyStopping, cosine, fit
 
 KINDS = ("regression", "classification")
+KEEPS = ("own", "last", "best")
 WARM_UP = 0.2  # share of the epochs in which the KL term rises from 0 to its whole
 
 
@@ -28,10 +29,13 @@ class Problem:
         x_validation, y_validation: held out, for early stopping, the noise and the temperature of what is predicted.
         kind: "regression" or "classification".
         batch_size: rows in a step, the same for all methods.
+        keep: the state that a training ends with: "last", or "best" for that of lowest validation loss, with "own" as
+            the method has it. Methods that average over their way, chains and the adaptive variational optimizer, do
+            not ask.
 
     Raises:
         TypeError: what should be a tensor is something else.
-        ValueError: an unknown kind, rows that do not fit each other, labels that are no integers, or no rows.
+        ValueError: an unknown kind or keep, rows that do not fit each other, labels that are no integers, or no rows.
 
     Example:
         >>> problem = Problem(torch.randn(80, 3), torch.randn(80, 1), torch.randn(20, 3), torch.randn(20, 1))
@@ -45,9 +49,11 @@ class Problem:
     y_validation: Tensor
     kind: str = "regression"
     batch_size: int = 128
+    keep: str = "own"
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, KINDS)
+        check_choice("keep", self.keep, KEEPS)
         check_count("batch_size", self.batch_size)
         for name, x, y in (("", self.x, self.y), ("validation ", self.x_validation, self.y_validation)):
             if not isinstance(x, Tensor) or not isinstance(y, Tensor):
@@ -127,6 +133,7 @@ def descend(
     *,
     callbacks: Sequence[Any] = (),
     best: bool = False,
+    best_from: int = 0,
     warm_up: float = 0.0,
 ) -> float:
     """Train a model in place by so many steps, with the learning rate along half a cosine.
@@ -140,8 +147,9 @@ def descend(
         seed: of order and noise.
         optimizer: over the model's parameters.
         callbacks: see `bnnlib.train.Callback`.
-        best: end with the weights of the epoch of lowest validation loss.
-        warm_up: share of the epochs in which the KL term rises from 0.
+        best: end with the weights of the epoch of lowest validation loss, where the problem leaves it to the method.
+        best_from: the step from which on an epoch may be that one.
+        warm_up: share of the epochs in which the KL term rises from 0; none of these may be that one.
 
     Returns:
         Variance of the noise at the end; NaN for a classification.
@@ -159,7 +167,9 @@ def descend(
     epochs, device = problem.epochs(check_count("steps", steps)), problem.x.device
     loss = problem.loss().to(device)
     rising = max(1.0, warm_up * epochs)
-    stopping = [EarlyStopping(patience=epochs)] if best else []
+    best = best if problem.keep == "own" else problem.keep == "best"
+    start = min(epochs, max(1, math.ceil(warm_up * epochs), math.ceil(epochs * best_from / steps)))
+    stopping = [EarlyStopping(epochs, start)] if best else []
     fit(
         model,
         (problem.x, problem.y),

@@ -18,7 +18,7 @@ def gradual_pruning(network, problem: Problem, steps: int, seed: int, lr: float,
     pruner = AGPPruner(
         network, final_sparsity=sparsity, begin_step=begin, end_step=end, frequency=max(1, (end - begin) // 20)
     )
-    variance = descend(network, problem, steps, seed, adam(network, lr), callbacks=[pruner])
+    variance = descend(network, problem, steps, seed, adam(network, lr), callbacks=[pruner], best_from=end)
     return Predictor(network, problem, variance=variance, selects=True)
 
 
@@ -34,8 +34,9 @@ def group_lasso_adam(network, problem: Problem, steps: int, seed: int, lr: float
 
 def _by_group_lasso(network, problem: Problem, steps: int, seed: int, optimizer, strength: float) -> Predictor:
     outputs = next(reversed(layers_of(network, problem.example)), None)
-    penalty = GroupLasso(network, strength, last_step=max(1, 3 * steps // 4), outputs=outputs)
-    variance = descend(network, problem, steps, seed, optimizer, callbacks=[penalty])
+    end = max(1, 3 * steps // 4)
+    penalty = GroupLasso(network, strength, last_step=end, outputs=outputs)
+    variance = descend(network, problem, steps, seed, optimizer, callbacks=[penalty], best_from=end)
     return Predictor(network, problem, variance=variance, selects=True)
 
 

@@ -24,9 +24,10 @@ class EarlyStopping(Callback):
 
     Args:
         patience: epochs without an improvement after which the run stops.
+        start_epoch: epochs before this one do not count, such as those before a network is pruned; 1 is the first.
 
     Raises:
-        ValueError: patience is below 1; in `fit`, there is no `validation`.
+        ValueError: patience or start_epoch is below 1; in `fit`, there is no `validation`.
 
     Example:
         >>> x = torch.randn(80, 5)
@@ -41,8 +42,9 @@ class EarlyStopping(Callback):
         (True, True)
     """
 
-    def __init__(self, patience: int = 5) -> None:
+    def __init__(self, patience: int = 5, start_epoch: int = 1) -> None:
         self.patience = check_count("patience", patience)
+        self.start_epoch = check_count("start_epoch", start_epoch)
         self._forget()
 
     best_weights: dict[str, Tensor]
@@ -58,10 +60,12 @@ class EarlyStopping(Callback):
         loss = run.history[-1].get("validation_nll")
         if loss is None:
             raise ValueError("EarlyStopping goes by the loss of held-out rows. Give fit validation=(x, y).")
+        if run.epoch < self.start_epoch:
+            return
         if loss < self.best:
             self.best, self.best_epoch = loss, run.epoch
             self.best_weights = copy.deepcopy(run.model.state_dict())
-        elif run.epoch - self.best_epoch >= self.patience:
+        elif run.epoch - max(self.best_epoch, self.start_epoch - 1) >= self.patience:
             run.stop(
                 f"validation_nll has not fallen below {self.best:g}, that of epoch {self.best_epoch}, for "
                 f"{self.patience} epochs"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -72,8 +72,9 @@ def run(task: Task, cell: Cell, device: torch.device, products: Sequence[dict[st
 def trained(task: Task, cell: Cell, settings: dict[str, float], replicate: int, device) -> tuple[Predictor, Data, bool]:
     """The predictor, the data, and whether it diverged; the one that knows nothing stands for one that did."""
     data, network = task.load(replicate, device, cell.params), task.network(replicate).to(device)
+    problem = data["problem"] = replace(data["problem"], keep=cell.params.get("keep", "own"))
     try:
-        predictor = METHODS[cell.method].fit(network, data["problem"], cell.params["steps"], replicate, settings)
+        predictor = METHODS[cell.method].fit(network, problem, cell.params["steps"], replicate, settings)
         bad = not bool(predictor.predict(data["problem"].x_validation, 2).isfinite().all())
     except DivergedError:
         bad = True

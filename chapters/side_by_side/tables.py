@@ -67,7 +67,8 @@ def errors(predictor: Predictor, x: Tensor, y: Tensor, truth: Tensor, data: Data
         for name, one in (("rmse", outputs), ("rmse_shipped", predictor.shipped(x)))
     }
     for name, variance in (("nll", fitted), ("nll_as_trained", predictor.variance)):
-        found[name] = float(predictive_nll(outputs, y, max(variance, 1e-6))) + math.log(scale)
+        if not math.isnan(variance):  # as of a method that trains none
+            found[name] = float(predictive_nll(outputs, y, max(variance, 1e-6))) + math.log(scale)
     found["crps"] = scale * float(metrics.crps(outputs[:, :2000], y[:2000], math.sqrt(fitted)))
     noise = torch.Generator(x.device).manual_seed(7)
     many = outputs.repeat(-(-1000 // len(outputs)), 1, 1)[:, :2000]

@@ -1,5 +1,6 @@
 """Every method of the contest trains, predicts, selects and is weighed through one interface."""
 
+import dataclasses
 import math
 
 import pytest
@@ -113,6 +114,24 @@ def test_what_counts_is_the_order_of_the_pass_and_not_of_registration(name):
     assert torch.equal(backwards.selected, straight.selected)
 
 
+@pytest.mark.parametrize("name", ["deterministic", "group_lasso", "gradual_pruning", "lottery_ticket", "spike_slab"])
+def test_the_problem_may_ask_for_the_last_state_or_the_best(name):
+    """With targets of chance the validation loss only rises: the best state is an early one, where it may be."""
+    problem, own = regression(), METHODS[name].box
+    order = torch.randperm(240, generator=torch.Generator().manual_seed(3))
+    problem = dataclasses.replace(problem, y=problem.y[order])
+    settings = {"lr": 0.03} | ({"sparsity": 0.5} if "sparsity" in own else {})
+    found = {}
+    for keep in ("own", "last", "best"):
+        predictor = METHODS[name].fit(network(), dataclasses.replace(problem, keep=keep), 200, 1, settings)
+        outputs = predictor.predict(problem.x_validation, 30)
+        found[keep] = outputs, float((outputs.mean(0) - problem.y_validation).square().mean())
+        if "sparsity" in own:
+            assert predictor.sparsity >= 0.45, "an early state would not be pruned yet"
+    assert torch.equal(found["own"][0], found["best" if name == "deterministic" else "last"][0])
+    assert found["best"][1] < found["last"][1]
+
+
 def test_the_cost_is_that_of_the_steps_that_were_done():
     for name, steps in (("ensemble", 10), ("lottery_ticket", 12)):
         assert METHODS[name].fit(network(), regression(), 14).cost["steps"] == steps
@@ -174,5 +193,6 @@ test_errors_say_what_was_given = refusals(
         (lambda: Problem(torch.zeros(3, 2), torch.zeros(3), torch.zeros(1, 2), torch.zeros(1)), "numbers"),
         (lambda: Problem(torch.zeros(3, 2), torch.zeros(2, 1), torch.zeros(1, 2), torch.zeros(1, 1)), "rows"),
         (lambda: Problem(*[torch.zeros(1, 1)] * 4, kind="ranking"), "kind"),
+        (lambda: Problem(*[torch.zeros(1, 1)] * 4, keep="first"), "keep is 'first'"),
     ]
 )

@@ -138,6 +138,16 @@ def test_the_best_weights_come_back_without_a_stop_too_and_the_run_goes_on_from_
     assert_same(state(again), state(whole))
 
 
+def test_epochs_before_the_start_do_not_count():
+    x, y = data()
+    held_out = x, torch.randint(3, y.shape, generator=seeded(0))
+    _, plain = train(12, validation=held_out, callbacks=[EarlyStopping(patience=3)])
+    start = plain.restored + 3  # worse than the best from there on
+    _, run = train(30, validation=held_out, callbacks=[EarlyStopping(patience=3, start_epoch=start)])
+    late = [row["validation_nll"] for row in run.history][start - 1 :]
+    assert run.restored == start + late.index(min(late)) and run.epoch == run.restored + 3
+
+
 def test_early_stopping_starts_anew_with_each_run():
     x, y = data()
     held_out, used = (x, torch.randint(3, y.shape, generator=seeded(0))), EarlyStopping(patience=3)

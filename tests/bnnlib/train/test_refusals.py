@@ -67,6 +67,7 @@ REFUSED = {
             ({"validation": (X, Y), "validation_draws": 0}, "validation_draws"),
             ({"callbacks": [EarlyStopping()]}, r"held-out rows.*validation=\(x, y\)"))],
         (lambda: EarlyStopping(patience=0), "patience"),
+        (lambda: EarlyStopping(start_epoch=0), "start_epoch"),
         # the likely slip: made before `to_bayesian` or `insert_unit_noise`, which copy
         (lambda: trained(model=insert_unit_noise(DENSE, before=["0"]), optimizer=adam()),
          r"holds no parameter of the model, .* return copies"),

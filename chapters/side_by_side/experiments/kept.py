@@ -1,0 +1,90 @@
+"""What early stopping is worth: the other rule for the state that a training ends with, on the small tasks.
+
+By the protocol one network, and what is made of it, ends at its lowest validation loss, and sparse and variational
+methods at their last state. Here each has the other rule, with settings of its own trials under it; the rest of a cell
+is that of the comparison. A network that is still being pruned, or whose KL term still rises, does not count as best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from bnnlib.train.checkpoint import Checkpoint
+from book.lab.cells import Cell, CellResult, Experiment, profiles
+from chapters.side_by_side import tables, uci
+from chapters.side_by_side.arena import Task, run
+from chapters.side_by_side.costs import costs, steps
+from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, UNAVAILABLE
+
+STOPPED = ("deterministic",)  # which ends at its lowest validation loss, and here at its last state
+LAST = ("gaussian", "spike_slab", "gaussian_spike_slab", "sparse_vd", "horseshoe", "unit_noise", "group_lasso")
+LAST += ("group_lasso_adam", "gradual_pruning", "lottery_ticket", "random_pruning")
+SMALL = {name: uci.TASKS[name] for name in uci.SMALL}
+TASKS: dict[str, Task] = tables.TASKS | SMALL
+
+
+def setting(task: str, method: str) -> str:
+    """The name of a cell's setting, which says its rule."""
+    return f"{task}, B = 1, {'last state' if method in STOPPED else 'lowest validation loss'}"
+
+
+def cells(profile: str, tasks: tuple[str, ...]) -> list[Cell]:
+    """One cell for each task and method."""
+    smoke, found = profile == "smoke", []
+    for task in tasks:
+        for method in (*STOPPED, *LAST[:: 5 if smoke else 1]):
+            if method not in costs()[task]:
+                continue
+            place = TASKS[task]
+            params: dict[str, Any] = {"task": task, "keep": "last" if method in STOPPED else "best", "draws": DRAWS}
+            params |= (
+                {"steps": 4, "trials": 2}
+                if smoke
+                else {
+                    "steps": steps(task, method, place.one, 1),
+                    "trials": TRIALS,
+                }
+            )
+            params |= (
+                {"data": uci.SIMULATED if smoke else task} if task in SMALL else {"test_rows": 500 if smoke else 10_000}
+            )
+            found.append(Cell(setting(task, method), method, tuple(range(2 if smoke else place.seeds)), params))
+    return found
+
+
+def run_cell(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None, products: Sequence[dict[str, Any]] = ()
+) -> CellResult:
+    """One method on one task by the other rule."""
+    return run(TASKS[cell.params["task"]], cell, device, products)
+
+
+_experiment = partial(
+    Experiment,
+    paper="all",
+    unavailable={"paper": UNAVAILABLE},
+    measured=("seconds",),
+    renamed={"coverage": "coverage_predictive"},
+    run_cell=run_cell,
+)
+EXPERIMENTS = [
+    _experiment(
+        name="side-kept",
+        summary="The other rule for the state that a training ends with, on the simulations",
+        profiles=profiles(cells, smoke=("smoke", ("sparse-teacher",)), book=("book", tuple(tables.TASKS))),
+        tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
+    ),
+    _experiment(
+        name="side-table-kept",
+        summary="The other rule for the state that a training ends with, on the small UCI sets",
+        profiles=profiles(cells, smoke=("smoke", ("boston",)), book=("book", tuple(SMALL))),
+        data={"smoke": (), "book": tuple(SMALL)},
+        reads=uci.reads,
+        overlap=1 / 9,
+        tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
+    ),
+]
