@@ -346,7 +346,7 @@ def _attacks() -> dict[str, str]:
     ahead, behind = _counted("aeb-pgd", sizes, "Dropout")
     assert behind is None or not behind, "under ten steps Dropout is decided to keep more nowhere"
     found["pgd-ahead-Dropout"] = _of(ahead, sizes)
-    for method in ("Dropout", "SGHMC"):
+    for method in ("Dropout", "Vanilla", "SGHMC"):
         pair = "aeb-pgd", "MNIST, PGD zeta=0.1", "SGHMC-SA", method, "accuracy"
         found[f"pgd-less-{method}"] = lab.difference(*pair, 1)
         _holds(*pair, 1)
