@@ -12,7 +12,7 @@ import torch
 
 from bnnlib.contest import METHODS, Method, Predictor
 from book.lab import catalog
-from chapters.side_by_side import enter, standing
+from chapters.side_by_side import enter, kept, standing
 from chapters.side_by_side.standing import judge, table
 
 SWAG = Path(enter.__file__).parent / "examples" / "swag.py"
@@ -55,6 +55,25 @@ def test_ties_lie_within_the_region_as_a_whole_and_few_seeds_decide_nothing():
     assert [found[name]["verdict"] for name in ("equal", "wide", "few")] == ["tie", "undecided", "undecided"]
     # beyond chance, but too small to matter
     assert judge({"small": [0.050, 0.051, 0.049, 0.050]}, 1.0, 0.1)["small"]["verdict"] == "tie"
+
+
+def test_by_the_other_rule_a_method_takes_the_place_of_itself(monkeypatch):
+    """Errors of ten seeds: all methods have those of the one network but for a known gap by each rule."""
+    gap = {("gaussian", kept.OTHER): -3.0, ("gaussian", "tuned"): 2.0, ("deterministic", kept.OTHER): 5.0}
+    hard = np.linspace(10.0, 20.0, 10)
+
+    def values(task, budget, method, metric, kind="tuned"):
+        return hard + gap.get((method, kind), 0.0) + 0.01 * np.sin(np.arange(10) + len(method))
+
+    monkeypatch.setattr(kept, "values", values)
+    itself, beside = kept.effects("sparse-teacher"), kept.beside("sparse-teacher")
+    assert itself["gaussian"]["difference"] == pytest.approx(-5.0) and itself["gaussian"]["verdict"] == "better"
+    assert itself["deterministic"]["verdict"] == "worse" and "dropout" not in itself
+    assert beside["gaussian"]["verdict"] == "better" and "deterministic" not in beside
+    assert beside["gaussian"]["difference"] == pytest.approx(-3.0, abs=0.01)  # the sines differ by less
+    assert {row["verdict"] for one, row in beside.items() if one != "gaussian"} == {"tie"}
+    monkeypatch.setattr(kept, "values", lambda *about: values(*about)[: 0 if kept.OTHER in about else 10])
+    assert kept.effects("sparse-teacher") == kept.beside("sparse-teacher") == {}
 
 
 @pytest.mark.slow
