@@ -177,7 +177,8 @@ def _area_cases() -> list[tuple]:
     generator = _generator(63)
     scores = torch.rand(30, generator=generator, dtype=torch.float64)
     coarse = torch.randint(4, (40,), generator=generator).double()  # many ties
-    return [(scores[:20] + 0.3, scores[20:]), (coarse[:25] + 1, coarse[25:]), (torch.ones(3), torch.ones(5))]
+    ones = torch.ones(5, dtype=torch.float64)
+    return [(scores[:20] + 0.3, scores[20:]), (coarse[:25] + 1, coarse[25:]), (ones[:3], ones)]
 
 
 EXERCISES = [
@@ -311,7 +312,7 @@ EXERCISES = [
         cases=_followed_cases,
         stress={
             _offset_cases: "for values near 1e8 a difference of E[v^2] and E[v]^2 has no digits left: subtract the "
-            "mean first."
+            "mean first. Neither have weights in single precision: give them dtype=values.dtype."
         },
         stub="def answer(values, momentum):\n"
         "    ...  # values (t,), oldest first -> torch.stack([mean, variance]), bias-corrected",
