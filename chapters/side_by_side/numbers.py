@@ -12,6 +12,7 @@ from book import lab
 from book.lab import catalog
 from book.lab.intervals import estimate
 from book.lab.queries import Rows
+from chapters.side_by_side import kept
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.signed_rank import gaps, signed_rank
 from chapters.side_by_side.standing import experiment_of, standing, stored_budgets, values
@@ -79,7 +80,18 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     for key, task, method, metric, form in AVERAGES:
         found = values(task, 1, method, metric)
         said[key] = lab.number(found.mean() if len(found) else None, form)
-    return said | _default() | _images() | _attacked() | _tables() | _small_tables()
+    return said | _kept() | _default() | _images() | _attacked() | _tables() | _small_tables()
+
+
+def _kept() -> dict[str, str]:
+    """What the other rule for the state that is kept changes in RMSE, each method beside itself."""
+    said: dict[str, str] = {}
+    for key, method in (("one", "deterministic"), ("dirac", "spike_slab")):
+        for task, short in SHORT.items():
+            other, own = (values(task, 1, method, "rmse", kind) for kind in (kept.OTHER, "tuned"))
+            known = len(other) == len(own) > 1
+            said[f"kept-{key}-{short}"] = lab.gap(*estimate((other - own).tolist())) if known else lab.number(None)
+    return said | {"kept-tables": lab.number(sum(len(kept.effects(task)) for task in SMALL) or None, "{:.0f}")}
 
 
 def _default() -> dict[str, str]:
