@@ -25,24 +25,24 @@ def effects(task: str, metric: str = "rmse") -> Verdicts:
     known = {one: pair for one, pair in both.items() if len(pair[1])}
     if not known or any(len(new) != len(old) for new, old in known.values()):
         return {}
-    return _judged(task, metric, {one: new - old for one, (new, old) in known.items()})
+    return _judged(task, metric, {one: new - old for one, (new, old) in known.items()}, "deterministic")
 
 
-def beside(task: str, metric: str = "rmse") -> Verdicts:
-    """All methods beside the one network, those that keep their last state by the other rule; {} as in `effects`."""
+def beside(task: str, metric: str = "rmse", reference: str = "deterministic") -> Verdicts:
+    """All methods beside one, those that keep their last state by the other rule; {} as in `effects`."""
     if not effects(task, metric):
         return {}
-    base, found = values(task, 1, "deterministic", metric), {}
+    base, found = values(task, 1, reference, metric), {}
     for one in (*METHODS, *RIVALS):
         numbers = values(task, 1, one, metric, OTHER if one in LAST else "tuned")
-        if one != "deterministic" and len(numbers) == len(base):
+        if one != reference and len(numbers) == len(base):
             found[one] = numbers - base
-    return _judged(task, metric, found)
+    return _judged(task, metric, found, reference)
 
 
-def _judged(task: str, metric: str, gaps: Mapping[str, Values]) -> Verdicts:
+def _judged(task: str, metric: str, gaps: Mapping[str, Values], reference: str) -> Verdicts:
     _, sign, region = QUESTIONS[metric]
-    region = region if region > 0.0 else -region * abs(float(values(task, 1, "deterministic", metric).mean()))
+    region = region if region > 0.0 else -region * abs(float(values(task, 1, reference, metric).mean()))
     return judge(gaps, sign, region, catalog.get(experiment_of(task)).overlap)
 
 

@@ -77,10 +77,12 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[key] = lab.number(found.mean() if len(found) else None, form)
     said["energy-gap"] = _gap("energy", "deterministic", "ensemble")
     said["energy-gap-4"] = _gap("energy", "deterministic", "ensemble", 4)
+    for task in ("yacht", "energy"):
+        said[f"four-noise-{task}"] = _gap(task, "unit_noise", "deterministic", 4)
     for key, task, method, metric, form in AVERAGES:
         found = values(task, 1, method, metric)
         said[key] = lab.number(found.mean() if len(found) else None, form)
-    return said | _kept() | _default() | _images() | _attacked() | _tables() | _small_tables()
+    return said | _kept() | _default() | _images() | _attacked() | _tables()
 
 
 def _kept() -> dict[str, str]:
@@ -177,22 +179,6 @@ def _tables() -> dict[str, str]:
     said["tables-lasso"] = lab.number(100.0 * lasso[0] if lasso else None, "{:.0f}")
     said["tables-lasso-worse"] = lab.number(100.0 * lasso[2] if lasso else None, "{:.0f}")
     return said
-
-
-def _small_tables() -> dict[str, str]:
-    """What the small sets say beside one network at both budgets, of the methods that ran on all of them."""
-    said: dict[str, str] = {}
-    for budget, key in ((1, "one"), (4, "four")):
-        beside = [
-            {row["method"]: row["verdict"] for row in standing(name, budget, "rmse", beside="deterministic")}
-            for name in SMALL
-        ]
-        ran = [one for one in METHODS if one != "deterministic" and all(one in found for found in beside)]
-        said[f"{key}-methods"] = lab.number(len(ran) or None, "{:.0f}")
-        for short, method in (("sghmc", "sghmc"), ("lasso", "group_lasso")):
-            found = gaps(tuple(SMALL), budget, method, "rmse", "deterministic") if method in ran else None
-            said[f"{key}-{short}"] = lab.number(100.0 * signed_rank(found, 0.02)[0] if found else None, "{:.0f}")
-    return {key: text for key, text in said.items() if key != "one-methods"}
 
 
 def verdicts(method: str, metric: str, budget: int = 1) -> list[str]:
