@@ -7,16 +7,12 @@ is that of the comparison. A network that is still being pruned, or whose KL ter
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import torch
-
-from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, profiles
+from book.lab.cells import Cell, Experiment, profiles
 from chapters.side_by_side import tables, uci
-from chapters.side_by_side.arena import Task, run
+from chapters.side_by_side.arena import Task
 from chapters.side_by_side.costs import costs, steps
 from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, UNAVAILABLE
 
@@ -56,31 +52,25 @@ def cells(profile: str, tasks: tuple[str, ...]) -> list[Cell]:
     return found
 
 
-def run_cell(
-    cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None, products: Sequence[dict[str, Any]] = ()
-) -> CellResult:
-    """One method on one task by the other rule."""
-    return run(TASKS[cell.params["task"]], cell, device, products)
-
-
 _experiment = partial(
     Experiment,
     paper="all",
     unavailable={"paper": UNAVAILABLE},
     measured=("seconds",),
     renamed={"coverage": "coverage_predictive"},
-    run_cell=run_cell,
 )
 EXPERIMENTS = [
     _experiment(
         name="side-kept",
         summary="The other rule for the state that a training ends with, on the simulations",
+        run_cell=tables.run_cell,
         profiles=profiles(cells, smoke=("smoke", ("sparse-teacher",)), book=("book", tuple(tables.TASKS))),
         tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
     ),
     _experiment(
         name="side-table-kept",
         summary="The other rule for the state that a training ends with, on the small UCI sets",
+        run_cell=uci.run_cell,
         profiles=profiles(cells, smoke=("smoke", ("boston",)), book=("book", tuple(SMALL))),
         data={"smoke": (), "book": tuple(SMALL)},
         reads=uci.reads,
