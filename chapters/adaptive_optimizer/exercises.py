@@ -49,7 +49,8 @@ def _stein():
 def _stein_cases() -> list[tuple[Tensor, Tensor, Tensor]]:
     noise = _draws(40, 3)
     scale = torch.tensor([0.1, 0.5, 2.0], dtype=torch.float64)
-    return [(3.0 * scale * noise + noise.flip(0), noise, scale)]
+    bent = torch.tensor([3.0, -2.0, 1.0], dtype=torch.float64)  # one curvature is negative
+    return [(3.0 * scale * noise + noise.flip(0), noise, scale), (bent * scale * noise + noise.flip(0), noise, scale)]
 
 
 def _mirror():
@@ -151,6 +152,8 @@ EXERCISES = [
             lambda gradients, noise, scale: (gradients * noise).mean(dim=0) * scale: "divide by the scale.",
             lambda gradients, noise, scale: (gradients * noise).mean(dim=0) / scale**2: "divide by the scale once.",
             lambda gradients, noise, scale: (gradients * noise).sum(dim=0) / scale: "take the mean of the draws.",
+            lambda gradients, noise, scale: ((gradients * noise).mean(dim=0) / scale).clamp_min(0.0): "a curvature can "
+            "be negative: what is cut at zero is biased.",
         },
         by_hand=Case(
             "the estimate from gradients 3, -1 and 2 at noise 1, -1 and 0.5, with scale 2",

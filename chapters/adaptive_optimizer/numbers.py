@@ -94,6 +94,8 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
             said[f"{number}-{method}"] = (
                 lab.Said(f"{gap}; {counted(exact > 0)}", gap.runs, gap.ordered, gap.origin) if len(exact) else gap
             )
+        gaps = [_less(name, method) for method in OTHERS]
+        assert not any(lab.shows(gap, 1) for gap in gaps if gap[2] > 1), f"{name}: none errs decidedly less"
         for method in ("AVO, no noise", "AVO, exact E-step"):
             assert lab.shows(_less(name, method), 0), f"{name}: {method} makes no decided difference"
         said[f"exact-SVBNN-{number}"] = counted(_found(rows, name, "SVBNN", "exact_selection") > 0)
