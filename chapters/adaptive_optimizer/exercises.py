@@ -9,9 +9,10 @@ from torch import Tensor
 
 from book.display.exercises.registry import Case, Exercise
 
-# the first example of the paper: observations, decays of spike and slab, weights of a group, the code's threshold
-_N, _SPIKE, _SLAB, _SIZE, _CODE = 10_240, 1e-2, 2e-4, 5, 1e-2
-_RATE, _TAU, _BETA = 0.01, 0.5, 0.1  # learning rate, scale and momentum of its first step
+# the first example of the paper: observations, decays of spike and slab for the stated noise, half of those of its
+# mean squared error, weights of a group, the code's threshold
+_N, _SPIKE, _SLAB, _SIZE, _CODE = 10_240, 0.5e-2, 1e-4, 5, 1e-2
+_RATE, _TAU, _BETA = 0.01, 0.5, 0.9  # learning rate and scale of its first step, and the usual momentum
 
 
 def _threshold(spike: float = _SPIKE, slab: float = _SLAB, num_data: int = _N) -> float:
@@ -116,12 +117,14 @@ EXERCISES = [
         reference=_threshold,
         hint="Where the E-step is even, spike and slab give the group the same density; its number of weights cancels.",
         mistakes={
+            lambda: _threshold(2 * _SPIKE, 2 * _SLAB): "this is for the decays of the mean squared error: halve them.",
+            lambda: _threshold(2 * _SPIKE, 2 * _SLAB) / 2: "a smaller difference of the decays makes it larger.",
             lambda: _threshold() * _N: "this is N times the threshold: decays of a mean loss count N-fold.",
             lambda: math.sqrt(_threshold()): "this is a root mean square: the rule compares the mean square.",
             lambda: math.log(_SPIKE / _SLAB) / (_N * _SPIKE): "the slab decays too: divide by the difference.",
             lambda: math.log(_SPIKE / _SLAB) / (_N * (_SPIKE + _SLAB)): "divide by the difference, not by the sum.",
         },
-        stub="N, spike, slab = 10_240, 1e-2, 2e-4\nanswer = ...  # mean square at which the E-step is even",
+        stub="N, spike, slab = 10_240, 1e-2 / 2, 2e-4 / 2\nanswer = ...  # mean square at which the E-step is even",
     ),
     Exercise(
         id="avo-2",
@@ -129,6 +132,8 @@ EXERCISES = [
         reference=_prior_odds,
         hint="Set the log odds of the slab to zero at the code's threshold, and solve for the prior's.",
         mistakes={
+            lambda: math.exp(2.5 * (math.log(_SPIKE / _SLAB) - 2 * _N * (_SPIKE - _SLAB) * _CODE)): "this is for the "
+            "decays of the mean squared error: halve them.",
             lambda: 1 / _prior_odds(): "the sign: a lower threshold needs a prior that favors the slab.",
             lambda: _prior_odds(2): "a group of five weights has five densities: k / 2 is missing.",
             lambda: _prior_odds(10): "the half is missing: each weight has the root of a precision.",
@@ -137,7 +142,7 @@ EXERCISES = [
             lambda: _prior_odds() / (1 + _prior_odds()): "this is pi: the odds pi / (1 - pi) are asked.",
             lambda: math.log(_prior_odds()): "these are log odds.",
         },
-        stub="N, spike, slab, k = 10_240, 1e-2, 2e-4, 5\n"
+        stub="N, spike, slab, k = 10_240, 1e-2 / 2, 2e-4 / 2, 5\n"
         "threshold = 1e-2  # of the code\n"
         "answer = ...  # prior odds pi / (1 - pi) of the slab that make it exact",
     ),
@@ -201,7 +206,7 @@ EXERCISES = [
             "missing.",
         },
         stub="N, T = 10_240, 10_240**-0.5\n"
-        "tau, lr, beta = 0.5, 0.01, 0.1\n"
+        "tau, lr, beta = 0.5, 0.01, 0.9\n"
         "answer = ...  # temperature at which the chain samples the posterior",
     ),
     Exercise(

@@ -140,9 +140,9 @@ BY_HAND = {  # with the digits that were worked out
     "aeb-7": (0.1 / 1.9, 9),  # w / (2 - w)
     "aeb-9": (10_932, 9),  # 50 log(1/9) / log 0.99 = 10931.1
     "aeb-10": (math.sqrt(13 / 6), 9),  # means 1, 5, 4, 2 with variance 10/3; every half has variance 2
-    "avo-1": (0.0389830, 4),
-    "avo-2": (1438.2, 4),
-    "avo-5": (0.0561111, 4),
+    "avo-1": (0.0779660, 4),
+    "avo-2": (5042.5, 4),
+    "avo-5": (0.905, 4),
     "avo-7": (2 * 0.117594, 4),
     "fnd-1": (0.2, 12),
     "fnd-4": (math.exp(ODDS) / (1 + math.exp(ODDS)), 12),
