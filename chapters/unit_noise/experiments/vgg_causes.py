@@ -11,17 +11,31 @@ The networks have a quarter of the width, which processors can train. With augme
 fitting its training set, so that it needs every unit, wherever the noise could go: seen in the first run here, at half
 of its epochs. The whole network of `sbp-vgg` fits its images. Hence "by heart": the same narrow network without
 augmentation, which fits them too.
+
+"no data" is the noise of one unit that nothing needs, under the divergence alone and each of the three schedules: the
+epoch in which its signal-to-noise ratio falls below one is the first in which any unit can be expected to go.
 """
 
 from __future__ import annotations
 
-from book.lab.cells import Cell, Experiment, profiles
+import torch
+
+from bnnlib.nn import StructuredBayesianPruning
+from bnnlib.train.checkpoint import Checkpoint
+from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from chapters.shared.images import reads
 from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
 from chapters.unit_noise.experiments.vgg import _ADAM, _CIFAR, _SGD, _SMOKE
 
 NAME = "sbp-vgg-causes"
 FACTORS = {"SBP": 10.0, "SBP, farther": 26.0}  # 26 * 5e-5 * 60 * 352 / 2 = 13.7
+ALONE = "no data"
+_OURS = {"epochs": 60, "level": 0, "steps": 352, "images": 45_000}
+SCHEDULES = {  # rate, which falls to 0 after `level` epochs
+    "SBP": _OURS | {"learning_rate": 5e-4},
+    "SBP, farther": _OURS | {"learning_rate": 1.3e-3},
+    "published": {"epochs": 300, "level": 250, "steps": 500, "images": 50_000, "learning_rate": 1e-4},
+}
 
 
 def _cells(setting: str, common: dict, methods: tuple[str, ...], dense: int, epochs: int) -> list[Cell]:
@@ -31,10 +45,38 @@ def _cells(setting: str, common: dict, methods: tuple[str, ...], dense: int, epo
     return pruned_from(NAME, Cell(setting, "Original", (0,), common), chosen)
 
 
+def run_alone(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
+    """The first epoch that leaves the noise of a unit without data past the threshold; one beyond the last if none."""
+    params, unit = cell.params, StructuredBayesianPruning(1)
+    crossed = params["epochs"] + 1
+    optimizer = torch.optim.Adam(unit.parameters(), betas=(0.95, 0.999))
+    for epoch in range(params["epochs"]):
+        share = min(1.0, (params["epochs"] - epoch) / (params["epochs"] - params["level"]))
+        optimizer.param_groups[0]["lr"] = params["learning_rate"] * share
+        for _ in range(params["steps"]):
+            optimizer.zero_grad()
+            (unit.kl_divergence() / params["images"]).backward()
+            optimizer.step()
+        if unit.signal_to_noise().item() <= unit.threshold:
+            crossed = epoch + 1
+            break
+    return CellResult(rows_of(cell, {"crossed_epoch": crossed}))
+
+
+def _alone() -> list[Cell]:
+    return [Cell(one, ALONE, (0,), params) for one, params in SCHEDULES.items()]
+
+
 def _book() -> list[Cell]:
     common = _CIFAR | {"width": 0.25, "bfloat16": True, "timed": False}
     by_heart = _cells("k=0.25, by heart", common | {"augment": False}, tuple(FACTORS), 30, 60)
-    return _cells("k=0.25", common, ("SBP, farther",), 30, 60) + by_heart
+    return _cells("k=0.25", common, ("SBP, farther",), 30, 60) + by_heart + _alone()
+
+
+def _smoke() -> list[Cell]:
+    common = _SMOKE | {"width": 0.05, "bfloat16": False}
+    little = {"epochs": 2, "steps": 3, "level": 0, "learning_rate": 2.0, "images": 100}
+    return [*_cells("width 0.05", common, tuple(FACTORS), 1, 1), Cell("SBP", ALONE, (0,), little)]
 
 
 EXPERIMENTS = [
@@ -42,16 +84,15 @@ EXPERIMENTS = [
         name=NAME,
         paper="004",
         summary="Why the VGG-like network keeps its units: noise that moves as far as published, at k = 0.25",
-        profiles=profiles(
-            _cells, smoke=("width 0.05", _SMOKE | {"width": 0.05, "bfloat16": False}, tuple(FACTORS), 1, 1), book=_book
-        ),
+        profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
+        methods={ALONE: run_alone},
         tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
         measured=MEASURED,
-        reads=reads,
-        schedules=schedules,
+        reads=lambda cell: reads(cell) if cell.method != ALONE else [],
+        schedules=lambda cell: schedules(cell) if cell.method != ALONE else {},
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
-        budget=budget,
+        budget=lambda cell: budget(cell) if cell.method != ALONE else (cell.params["epochs"], "epochs"),
         value=8.0,
     )
 ]
