@@ -18,6 +18,9 @@ epoch in which its signal-to-noise ratio falls below one is the first in which a
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 
 from bnnlib.nn import StructuredBayesianPruning
@@ -45,14 +48,27 @@ def _cells(setting: str, common: dict, methods: tuple[str, ...], dense: int, epo
     return pruned_from(NAME, Cell(setting, "Original", (0,), common), chosen)
 
 
+def falling_late(epoch: int, epochs: int, level: int) -> float:
+    """Of the learning rate: 1 for `level` epochs, then linearly down to 0."""
+    return min(1.0, (epochs - epoch) / (epochs - level))
+
+
+def _schedules(cell: Cell) -> dict[str, Any]:
+    if cell.method != ALONE:
+        return schedules(cell)
+    lengths = {name: cell.params[name] for name in ("epochs", "level")}
+    return {"learning rate": (partial(falling_late, **lengths), range(lengths["epochs"]))}
+
+
 def run_alone(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
     """The first epoch that leaves the noise of a unit without data past the threshold; one beyond the last if none."""
     params, unit = cell.params, StructuredBayesianPruning(1)
     crossed = params["epochs"] + 1
     optimizer = torch.optim.Adam(unit.parameters(), betas=(0.95, 0.999))
     for epoch in range(params["epochs"]):
-        share = min(1.0, (params["epochs"] - epoch) / (params["epochs"] - params["level"]))
-        optimizer.param_groups[0]["lr"] = params["learning_rate"] * share
+        optimizer.param_groups[0]["lr"] = params["learning_rate"] * falling_late(
+            epoch, params["epochs"], params["level"]
+        )
         for _ in range(params["steps"]):
             optimizer.zero_grad()
             (unit.kl_divergence() / params["images"]).backward()
@@ -90,7 +106,7 @@ EXPERIMENTS = [
         tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
         measured=MEASURED,
         reads=lambda cell: reads(cell) if cell.method != ALONE else [],
-        schedules=lambda cell: schedules(cell) if cell.method != ALONE else {},
+        schedules=_schedules,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=lambda cell: budget(cell) if cell.method != ALONE else (cell.params["epochs"], "epochs"),
         value=8.0,

@@ -14,6 +14,7 @@ from book import lab
 from book.lab import Cell
 from chapters.unit_noise.experiments import images as sbp_images
 from chapters.unit_noise.experiments import random_labels as sbp_random_labels
+from chapters.unit_noise.experiments import vgg_causes
 from chapters.unit_noise.experiments.networks import UNITS, add_noise, flops, frozen_statistics, network, units_left
 from tests.chapters.cells import CPU, needs_digits, smoke, values
 
@@ -196,7 +197,12 @@ def test_the_farther_noise_goes_as_far_as_published_and_the_other_as_far_as_the_
             assert _distance(cell.params) == _distance(whole.params)
         elif cell.method == "SBP, farther":
             assert _distance(cell.params) == pytest.approx(published, rel=0.01)
-    assert {cell.method for cell in cells} == {"Original", "SBP", "SBP, farther"}
+    assert {cell.method for cell in cells} == {"Original", "SBP", "SBP, farther", vgg_causes.ALONE}
+    farther = next(cell.params for cell in cells if cell.method == "SBP, farther")
+    ours = {"SBP": _distance(whole.params), "SBP, farther": _distance(farther), "published": published}
+    for name, one in vgg_causes.SCHEDULES.items():
+        far = one["learning_rate"] * one["steps"] * (one["epochs"] + one["level"]) / 2
+        assert far == pytest.approx(ours[name], rel=1e-9), name
 
 
 def test_the_other_lengths_of_sparse_vd_change_nothing_but_its_epochs():
