@@ -160,7 +160,7 @@ def _dynamics() -> dict[str, str]:
             setting = f"example 1, rate x {factor}"
             said[f"ratio-{form}-{factor}"] = mean(setting, form, "step_over_noise", digits)
             assert stands(setting, form, "step_over_noise", 1.0, -1), f"{setting}, {form}: the noise is the larger"
-    said["after-last-2"] = mean(EXAMPLES[1], AVO, "mse_test", "{:.1f}")
+    said["after-last-2"] = mean(f"{EXAMPLES[1]}, after the last epoch", AVO, "mse_test", "{:.1f}")
     said["ramp-1"] = less(EXAMPLES[0], "ramp", AVO, "mse_test", "{:.2f}")
     said["ramp-2"] = less(EXAMPLES[1], "ramp", AVO, "mse_test", "{:.1f}")
     said["ramp-3"] = less(EXAMPLES[2], "ramp", AVO, "accuracy", "{:.0f}")
