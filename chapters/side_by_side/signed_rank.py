@@ -54,16 +54,19 @@ class SignedRanks(Table):
     Args:
         tasks: data sets, of which each has a mark in this order.
         references: what the methods are compared with.
+        budget: B of the runs.
     """
 
-    def __init__(self, tasks: Sequence[str], references: Sequence[str] = ("ensemble", "deterministic")) -> None:
+    def __init__(
+        self, tasks: Sequence[str], references: Sequence[str] = ("ensemble", "deterministic"), budget: int = 1
+    ) -> None:
         self.chances: dict[tuple[str, str], tuple[float, float, float]] = {}
         self.marks: dict[tuple[str, str], list[str]] = {}
         for beside in references:
-            said = [standing(task, 1, "rmse", beside=beside) for task in tasks]
+            said = [standing(task, budget, "rmse", beside=beside) for task in tasks]
             verdicts = [{row["method"]: row["verdict"] for row in rows} for rows in said]
             for method in (*METHODS, *RIVALS):
-                found = gaps(tasks, 1, method, "rmse", beside)
+                found = gaps(tasks, budget, method, "rmse", beside)
                 if method != beside and len(found) > 2:
                     self.chances[method, beside] = signed_rank(found, abs(QUESTIONS["rmse"][2]))
                     self.marks[method, beside] = [one.get(method, "not run") for one in verdicts]
@@ -77,7 +80,7 @@ class SignedRanks(Table):
             if any(key[0] == method for key in self.chances)
         ]
         self.caption = (
-            f"RMSE at B = 1: a mark for each of {', '.join(tasks)}, ▲ better, ▼ worse, = a tie, "
+            f"RMSE at B = {budget}: a mark for each of {', '.join(tasks)}, ▲ better, ▼ worse, = a tie, "
             "· undecided, – not run; and the chance that on the next data set better, equal or worse is most likely"
         )
 
