@@ -71,9 +71,10 @@ def _slab() -> dict[str, str]:
     if len(gaps) > 2:
         gap = lab.estimate(gaps)
         assert lab.shows(gap, 0), "where EM keeps the slab, the text calls the difference undecided"
-        found["em-kept-less"] = lab.with_error(*gap[:2], 1).removeprefix("+")
-    for method in HELD:
+        found["em-kept-less"] = lab.with_error(*gap[:2], 1)
+    for method, sign in zip(HELD, (0, 0, 1), strict=True):
         found[f"slab-less-{method}"] = lab.difference(name, where, method, "SGLD-SA", "mse_test", 2)
+        _holds(name, where, method, "SGLD-SA", "mse_test", sign)
     for method in HELD[:2]:
         found[f"slab-kept-{method}"] = _average(name, where, method, "kept", form="{:.0f}")
     kept = lab.stored_values(name, where, "SGLD-SA", "kept")
@@ -96,6 +97,9 @@ def _regression() -> dict[str, str]:
         included = lab.stored_values(name, setting, "SGLD-EM", "included")
         assert not included.any(), "EM ends with no weight in the slab in all runs of Table 1"
     caught = lab.stored_values(name, TABLE_ONE["hard-2"], "SGLD-SA", "included") == 0
+    for key in ("hard-1", "hard-2"):
+        held = lab.stored_values(name, TABLE_ONE[key], "SGLD-SA", "included")
+        assert not len(held) or held.max() < 3, "with the sharp spike no slab holds three weights"
     found |= {
         "table-caught": lab.number(int(caught.sum()) if len(caught) else None),
         "table-identified": _identified(shown),
@@ -199,9 +203,15 @@ def _intervals() -> dict[str, str]:
     assert not len(spike) or 2 * np.sum(slabs[1]) < np.size(slabs[1]), "with sigma held most leave the slab"
     held = lab.paired_difference(name, where, coverage.METHODS[1], coverage.METHODS[0], "covered_three")
     assert lab.side(*held) < 1, "holding sigma at the truth is no cure for the intervals"
+    gains = {}
+    for key, sign in (("sigma", 0), ("slab", 1), ("both", 1)):
+        gains[key] = lab.difference(name, where, keys[key], coverage.METHODS[0], "covered_three", 0)
+        _holds(name, where, keys[key], coverage.METHODS[0], "covered_three", sign)
     return found | {
         "cover-sets": lab.number(len(spike) or None),
-        "cover-gain": lab.difference(name, where, coverage.METHODS[2], coverage.METHODS[0], "covered_three", 0),
+        "cover-gain": gains["slab"],
+        "cover-gain-sigma": gains["sigma"],
+        "cover-gain-both": gains["both"],
         "cover-misses": lab.number(None if misses is None else sum(misses)),
         "cover-misses-3": lab.number(None if misses is None else misses[2]),
         "cover-spike-3": lab.number(int(spike.sum()) if len(spike) else None),
@@ -213,7 +223,8 @@ def _better(other: str, metric: str) -> str:
     gaps = [lab.paired_difference("aeb-uci", name, "A-SGHMC-SA", other, metric) for name in SETS]
     known, sides = all(number > 1 for *_, number in gaps), [lab.side(*gap) for gap in gaps]
     assert 1 not in sides, f"A-SGHMC-SA is decided to be worse than {other} on no set"
-    return lab.number(sides.count(-1) if known else None, ordered=True)
+    names = ", ".join(name for name, side in zip(SETS, sides, strict=True) if side < 0)
+    return lab.number(f"{sides.count(-1)}{names and f' ({names})'}" if known else None, ordered=True)
 
 
 def _data_sets(uci: Rows) -> dict[str, str]:
@@ -229,7 +240,6 @@ def _data_sets(uci: Rows) -> dict[str, str]:
         **_logistic_intervals(name),
         **_start_of_the_frozen(),
         "logistic-em": lab.difference(name, "v0=0.1", "SGLD-SA", "SGLD-EM", "accuracy", 1),
-        "logistic-frozen": lab.difference(name, "v0=0.1", "SGLD-SA", "SGLD", "accuracy", 1),
         "logistic-em-sharp": lab.difference(name, "v0=0.01", "SGLD-SA", "SGLD-EM", "accuracy", 1),
         "uci-energy": lab.number(max(gaps, default=None), "{:.2f}"),
         "uci-diverged": lab.number(f"{asked - ended} of {asked}" if ended else None),
@@ -254,7 +264,9 @@ def _start_of_the_frozen() -> dict[str, str]:
     return {
         "frozen-logistic": lab.difference(name, "logistic, v0=0.1", "SGLD-SA", fair, "accuracy", 1),
         "frozen-slab": lab.difference(name, frozen.REGRESSION, fair, "SGLD-SA", "mse_test", 2),
-        "frozen-slab-bare": lab.difference(name, frozen.REGRESSION, bare, "SGLD-SA", "mse_test", 1),
+        "frozen-logistic-bare": lab.difference(name, "logistic, v0=0.1", "SGLD-SA", bare, "accuracy", 1),
+        "frozen-slab-fair": _average(name, frozen.REGRESSION, fair, "mse_test", form="{:.1f}"),
+        "frozen-slab-bare": _average(name, frozen.REGRESSION, bare, "mse_test", form="{:.1f}"),
     }
 
 
@@ -285,6 +297,8 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     low = ("aeb-fmnist", "DA-Fashion-MNIST", learned, "Dropout", "accuracy")
     found["fashion-augmented-Dropout"] = lab.difference(*low, 2)
     _holds(*low, -1)
+    for name, setting in (mnist, fashion):
+        _holds(name, f"DA-{setting}", learned, "Dropout", "nll", 1)
     found["fashion-nll"] = lab.difference(*fashion, learned, "SGHMC", "nll", 3)
     _holds(*fashion, learned, "SGHMC", "nll", -1)
     budgets = [
@@ -335,8 +349,9 @@ def _attacks() -> dict[str, str]:
         _holds(name, mnist, "SGHMC-SA", method, "accuracy", sign, SHORT)
     sizes = [f"{data} zeta=0.{k}" for data in ("MNIST", "Fashion-MNIST") for k in range(1, 6)]
     for key, metric in (("fgsm", "accuracy"), ("fgsm-raw", RAW)):
-        ahead, behind = _counted(name, sizes, "SGHMC", metric)
-        found |= {f"{key}-ahead-SGHMC": _of(ahead, sizes), f"{key}-behind-SGHMC": _of(behind, sizes)}
+        for method in ("SGHMC", "Vanilla"):
+            ahead, behind = _counted(name, sizes, method, metric)
+            found |= {f"{key}-ahead-{method}": _of(ahead, sizes), f"{key}-behind-{method}": _of(behind, sizes)}
         ahead, behind = _counted(name, sizes, "Dropout", metric)
         assert ahead is None or not ahead, "SGHMC-SA is decided to keep more than Dropout nowhere"
         assert behind is None or 2 * behind > len(sizes), "Dropout mostly withstands more"
@@ -363,6 +378,7 @@ def _raw(name: str, setting: str) -> dict[str, str]:
         found[f"fgsm-raw-long-{method}"] = _average(name, setting, method, RAW, LONG, form="{:.0f}")
     for key, profile in (("fgsm-raw", SHORT), ("fgsm-raw-long", LONG)):
         found[f"{key}-less-SGHMC"] = lab.difference(*pair, 1, profile=profile)
+        _holds(name, "MNIST zeta=0.1", *pair[2:], 1, profile)
         _holds(*pair, -1, profile)
     return found
 
@@ -385,7 +401,7 @@ def _residual(rows: Rows) -> dict[str, str]:
     name, order = "aeb-resnet20", ("A-SGHMC-SA", "SGHMC-SA", "A-SGHMC-EM", "A-SGHMC")
     found = {"resnet-dense": _average(name, "S=0", "SGHMC", "accuracy", form="{:.1f}")}
     for (one, other), sign in zip(pairwise(order), (1, 0, 0), strict=True):
-        found[f"resnet-90-{one}"] = lab.difference(name, "S=90", one, other, "accuracy")
+        found[f"resnet-90-{one}"] = lab.difference(name, "S=90", one, other, "accuracy", 3)
         _holds(name, "S=90", one, other, "accuracy", sign)
     found["resnet-90-over-em"] = lab.difference(name, "S=90", order[0], order[2], "accuracy")
     _holds(name, "S=90", order[0], order[2], "accuracy", 0)
@@ -395,6 +411,8 @@ def _residual(rows: Rows) -> dict[str, str]:
     assert len(one) == len(other) <= 1, "the text speaks of one run at 70 %"
     assert not len(one) or one[0] < other[0], "at 70 % annealing is behind"
     found["resnet-70"] = lab.number(float(other[0] - one[0]) if len(one) else None, "{:.2f}", 1)
+    found["resnet-50-less-SGHMC-SA"] = lab.difference(name, "S=50", *order[:2], "accuracy", 3)
+    _holds(name, "S=50", *order[:2], "accuracy", 1)
     found["resnet-50"] = lab.difference(name, "S=50", order[0], order[-1], "accuracy")
     _holds(name, "S=50", order[0], order[-1], "accuracy", 0)
     return found
