@@ -7,6 +7,9 @@ follow on a grid. The lesson makes a part of this live with one seed; here are t
 rate            500 chains with steps w_k = A / (10 + k)^alpha, by `SGHMC`, whose discretization is nearly exact here.
                 "slope" is that of the logarithm of the mean square of rho_k - rho* on log w_k, from k = 500 on: 1 is
                 the rate of Theorem 1, 0 no convergence. A = 1 with alpha = 1 breaks the theorem's condition on steps
+rate, quarter   the same with a quarter of the sampler's step, 0.0125. For alpha = 1, A = 1 the theory has the exponent
+                2c = 0.67, and the whole step 0.75: a step moves the fixed point a little, which the slow mean passes.
+                Within 0.03 of 0.67 here, and it was the step
 step size       20,000 chains by `SGLD`, w_k = (10 + k)^-0.6, for a time of 100: "distance" is the largest one between
                 the distribution functions of their last points and of the posterior at rho*, "excess" what it has more
                 than that of as many exact draws
@@ -45,7 +48,7 @@ RATES = {
 }
 LEARNING_RATES = (0.2, 0.1, 0.05, 0.0125)
 FALLING = (1.0, 0.6)  # where the learning rate is what matters
-RATE, STEP = "rate", "step size"
+RATE, QUARTER, STEP = "rate", "rate, quarter", "step size"
 
 
 def weight(k: int, size: float | Tensor, power: float | Tensor) -> float | Tensor:
@@ -55,7 +58,7 @@ def weight(k: int, size: float | Tensor, power: float | Tensor) -> float | Tenso
 
 def schedules(cell: Cell) -> dict[str, Any]:
     """What changes on the way of a cell, for its probe."""
-    params, rate = cell.params, cell.setting == RATE
+    params, rate = cell.params, cell.setting != STEP
     steps = range(1, 1 + (params["steps"] if rate else _steps(params, min(LEARNING_RATES))))
     return {
         f"weight {size:g} {power:g}": (partial(weight, size=size, power=power), steps)
@@ -119,7 +122,8 @@ def run_rate(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
     )
     for replicate in cell.replicates:
         generator = torch.Generator().manual_seed(76_000 + replicate)
-        _, prior, step = chains(len(size), SGHMC, 0.05, lambda k: weight(k, size, power), generator, momentum=0.5)
+        moves = params.get("learning_rate", 0.05)
+        _, prior, step = chains(len(size), SGHMC, moves, lambda k: weight(k, size, power), generator, momentum=0.5)
         errors = []
         for _ in range(params["steps"]):
             step()
@@ -128,7 +132,8 @@ def run_rate(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
         k = np.arange(1, params["steps"] + 1)[from_:]
         for column, (name, schedule) in zip(torch.stack(errors).T.numpy(), RATES.items(), strict=True):
             slope = np.polyfit(np.log(weight(k, *schedule)), np.log(column[from_:]), 1)[0]
-            rows += rows_of(cell, {"slope": slope}, name, replicate=replicate)
+            shown = name + cell.setting.removeprefix(RATE)
+            rows += rows_of(cell, {"slope": slope}, shown, replicate=replicate)
     return CellResult(rows)
 
 
@@ -158,6 +163,7 @@ def _cells(replicates: int, rate_chains: int, steps: int, step_chains: int, time
     many = tuple(range(replicates))
     return [
         Cell(RATE, "SGHMC-SA", many, {"chains": rate_chains, "steps": steps}),
+        Cell(QUARTER, "SGHMC-SA", many, {"chains": rate_chains, "steps": steps, "learning_rate": 0.0125}),
         Cell(STEP, "SGLD-SA", many, {"chains": step_chains, "time": time}),
     ]
 
