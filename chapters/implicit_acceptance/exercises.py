@@ -12,8 +12,8 @@ from book.display.exercises.registry import Case, Exercise
 # Three states: what is wanted, and what the generator draws.
 _TARGET, _RAW = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)
 # A point that the discriminator is sure of, among points at even odds; chains of the length that MH-GAN takes.
-_SURE, _STEPS = 0.999, 640
-_LOWER = 0.1
+_SURE, _STEPS = 0.998, 640
+_LOWER = 0.2
 
 
 def _rate(at: tuple[float, ...] = _TARGET, confidence: float = 1.0) -> float:
@@ -122,7 +122,7 @@ EXERCISES = [
             lambda: _threshold() / _LOWER: "b enters with its third power.",
             lambda: _threshold(_LOWER**2): "b is given as the least value of d(x, y) here: it is not squared again.",
         },
-        stub="b, eps = 0.1, 1.0\nanswer = ...  # largest gap in nats at which the bound says less than 1",
+        stub="b, eps = 0.2, 1.0\nanswer = ...  # largest gap in nats at which the bound says less than 1",
     ),
     Exercise(
         id="imh-3",
@@ -203,18 +203,18 @@ EXERCISES = [
         id="imh-6",
         kind="number",
         reference=_stuck,
-        digits=4,  # the probability of the wrong odds agrees to three
+        digits=4,  # the exponential of the mean number of moves agrees to two
         hint="Odds decide: how probable is one move? The chain has to refuse as many times as it has steps.",
         mistakes={
             lambda: 1 - _stuck(): "this is the probability that it does move.",
-            lambda: 1 / 999: "this is the probability of a move in one step.",
-            lambda: math.exp(-_STEPS * (1 - _SURE) / _SURE): "four digits are asked: this is the right value to "
-            "three, or exp(-n m) in place of (1 - m)^n.",
-            lambda: 0.999**640: "0.001 is 1 - d(x): the odds of the proposal over those of the start are 1 / 999.",
+            lambda: 1 / 499: "this is the probability of a move in one step.",
+            lambda: math.exp(-_STEPS * (1 - _SURE) / _SURE): "four digits are asked: this is exp(-n m) in "
+            "place of (1 - m)^n.",
+            lambda: 0.998**640: "0.002 is 1 - d(y): the odds of the proposal over those of the start are 1 / 499.",
             lambda: (
-                (1 - 0.5 / 0.999) ** 640
+                (1 - 0.5 / 0.998) ** 640
             ): "odds decide, not probabilities: d(x) / d(y) lacks (1 - d(y)) / (1 - d(x)).",
         },
-        stub="sure, even, steps = 0.999, 0.5, 640\nanswer = ...  # probability that the chain never moves",
+        stub="sure, even, steps = 0.998, 0.5, 640\nanswer = ...  # probability that the chain never moves",
     ),
 ]

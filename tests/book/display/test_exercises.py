@@ -150,8 +150,8 @@ BY_HAND = {  # with the digits that were worked out
     "fnd-7": (4_000_000 / 804_004, 12),
     # min(p_x q_y, p_y q_x): 0.10 + 0.09 + 0.10 on the diagonal, then 0.06, 0.04 and 0.06 twice
     "imh-1": (0.29 + 2 * (0.06 + 0.04 + 0.06), 6),
-    "imh-2": (3e-3 / 4.2, 6),
-    "imh-6": (math.exp(640 * math.log(998 / 999)), 6),
+    "imh-2": (3 * 0.008 / 4.4, 6),
+    "imh-6": (math.exp(640 * math.log(498 / 499)), 6),
     "mh-1": (5 / 9, 7),
     "mh-2": (0.9538726, 7),
     "mh-5": (0.9 / 1.1, 7),
