@@ -17,6 +17,8 @@ from book.editions.project import BookError, Project, code_cells, expressions_of
 # A cell that runs longer is stopped and reported. This is a guard against hanging, generous enough for a busy machine.
 CELL_SECONDS = {"smoke": 600, "book": 1800, "paper": 7200}
 WIDGET = "application/vnd.jupyter.widget-view+json"
+# Of a kernel that does not start. Its ports are chosen before it takes them, and another kernel may be faster.
+NO_START = ("Kernel didn't respond", "Kernel died before replying")
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -43,7 +45,6 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     project = Project(Path(root))
     source, target = project.root / name, project.running / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(asking(read_notebook(source))), encoding="utf-8")
     logging.getLogger("papermill").setLevel(logging.ERROR)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ.update(
@@ -60,22 +61,28 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     kernel = {"transport_encryption": "auto", "connection_file": f"{target}.kernel"}
     started = time.perf_counter()
     failure = None
-    try:
-        execute_notebook(
-            str(target),
-            str(target),
-            parameters={"PROFILE": profile},
-            kernel_name="python3",  # the running environment's kernel, whatever name the notebook was saved with
-            cwd=str(source.parent),
-            progress_bar=False,
-            start_timeout=120,
-            execution_timeout=CELL_SECONDS[profile],
-            config=Config({"AsyncKernelManager": kernel}),
-        )
-    except PapermillExecutionError as error:
-        failure = _failure(f"{error.ename}: {error.evalue}", error.source, "\n".join(error.traceback))
-    except Exception as error:  # a dead kernel, a timeout, a broken notebook: reported like a failing cell
-        failure = _failure(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
+    for last in (False, True):
+        target.write_text(json.dumps(asking(read_notebook(source))), encoding="utf-8")
+        try:
+            execute_notebook(
+                str(target),
+                str(target),
+                parameters={"PROFILE": profile},
+                kernel_name="python3",  # the running environment's kernel, whatever name the notebook was saved with
+                cwd=str(source.parent),
+                progress_bar=False,
+                start_timeout=120,
+                execution_timeout=CELL_SECONDS[profile],
+                config=Config({"AsyncKernelManager": kernel}),
+            )
+        except PapermillExecutionError as error:
+            failure = _failure(f"{error.ename}: {error.evalue}", error.source, "\n".join(error.traceback))
+        except Exception as error:  # a dead kernel, a timeout, a broken notebook: reported like a failing cell
+            what = str(error).strip().splitlines()[0]
+            if not last and what.startswith(NO_START):
+                continue
+            failure = _failure(f"{type(error).__name__}: {what}")
+        break
     return {"seconds": time.perf_counter() - started, "failure": failure}
 
 

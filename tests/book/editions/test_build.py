@@ -1,10 +1,13 @@
 """The line from notebooks to executed copies: what is executed again, and what happens when a chapter fails."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+
+from book.editions import execute, preloaded
 
 pytestmark = pytest.mark.slow  # each test starts at least one kernel
 
@@ -46,6 +49,26 @@ def test_only_what_changed_is_executed_again(scratch, make_counting):
     assert scratch.build() == 0
     assert scratch.runs() == ["One smoke"] * 3 + ["Two smoke"] * 2
     assert outputs(scratch.staged("one")) == ["12\n"]
+
+
+@pytest.mark.parametrize(
+    ("said", "tries"),
+    [("Kernel didn't respond in 120 seconds", 2), ("Kernel died before replying", 2), ("Kernel died", 1)],
+)
+def test_a_kernel_that_does_not_start_gets_one_more_try(scratch, make_counting, monkeypatch, said, tries):
+    scratch.chapters(one=make_counting("One"))
+    begun, errors = [], [RuntimeError(said)]
+
+    def started(*paths, **settings):
+        begun.append(paths)
+        if errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(preloaded, "execute_notebook", started)
+    outcome = execute._run(str(scratch.root), "chapters/one.ipynb", "smoke", 1)
+    assert len(begun) == tries
+    assert (outcome["failure"] is None) == (tries == 2)
 
 
 def test_a_failing_chapter_is_reported_and_the_others_are_kept(scratch, make_counting):
