@@ -114,7 +114,7 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
     for kind, size in product(("linear", "nonlinear"), (10, 100)):
         linear = _correlations(f"{kind}, D={size}", "", "LM")
         key = "correlation-lm" + ("-linear" if kind == "linear" else "") + ("-10" if size == 10 else "")
-        texts[key] = lab.number(linear.mean() if len(linear) else None, "{:.2f}")
+        texts[key] = lab.number(_correlation(rows, f"{kind}, D={size}", method="LM"), "{:.2f}")
         for prior in ("", read):
             other = _correlations(f"{kind}, D={size}", prior)
             if len(other) and len(other) == len(linear):
@@ -140,9 +140,10 @@ def _spreads() -> dict[str, str]:
     return texts
 
 
-def _correlation(rows: Mapping[str, Rows], where: str, prior: str = "") -> float | None:
+def _correlation(rows: Mapping[str, Rows], where: str, prior: str = "", method: str = "sBNN") -> float | None:
     """The mean over the ten alphas, of five data sets each; None unless all are stored."""
-    found = [_mean(rows["importance"], f"{where}, alpha={alpha}{prior}", "correlation") for alpha in range(1, 11)]
+    settings = [f"{where}, alpha={alpha}{prior}" for alpha in range(1, 11)]
+    found = [_mean(rows["importance"], one, "correlation", method) for one in settings]
     return None if None in found else sum(found) / len(found)
 
 
