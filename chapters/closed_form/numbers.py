@@ -453,6 +453,12 @@ def _alike(rows: Mapping[str, Rows]) -> dict[str, str]:
     texts = {"orders-apart": lab.number(max(apart) if len(apart) == 5 else None, "{:.2f}")}
     texts["orders-lenet"], gap = _gap("lenet", "LeNet-300-100", ("sBNN", "sBNN by SNR"), "error_at_99", 1)
     assert lab.shows(gap, -1), "there p* is the better order"
+    gaps = [
+        _gap("lenet", network, ("sBNN", "sBNN by SNR"), f"error_at_{share}", 2)[1]
+        for network, share in product(("LeNet-300-100", "LeNet-5"), SHARES)
+    ]
+    decided = [one for one in gaps if lab.side(*one)]
+    assert not all(n for *_, n in gaps) or (len(decided), len(gaps)) == (1, 18), "one of 18 is decided"
     for name, setting in ORDERED.items():
         pushed, moved = drift(f"sbnn-{name}", setting) or (None, None)
         assert moved is None or abs(pushed - moved) < 0.02, "nothing but the penalty has moved the scale"
