@@ -269,7 +269,8 @@ EXERCISES = [
         cases=_coin_cases,
         stress={
             _saturated_cases: "at logits of 100 phi rounds to 0 or 1: take its logarithms with logsigmoid.",
-            _rare_cases: "1 - lambda rounds away the digits of a small lambda: log1p(-lambda) keeps them.",
+            _rare_cases: "1 - lambda or 1 - phi rounds away the digits of a small one: log1p(-lambda) and "
+            "logsigmoid(-logit) keep them.",
             _sure_cases: "where phi and lambda are both near 1, a difference of nearly equal numbers lost its digits: "
             "1 - phi is sigmoid(-logit), and log phi is logsigmoid(logit), no difference.",
         },

@@ -75,6 +75,10 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         lab.number(n if inputs[0].size else None, of=inputs)
         for n in ((inputs[0] + inputs[1] == 0.0).sum(), inputs[0].size)
     )
+    own, covered = (_values(ONE_B, "sparse", "SVBNN", metric) for metric in ("rmse_test", "coverage"))
+    said["1b-rmse"] = lab.number(own.mean() if own.size else None, "{:.2f}", own.size or None)
+    said["1b-mean"] = lab.number(covered.mean() if covered.size else None, "{:.0f}", covered.size or None)
+    assert lab.shows(lab.estimate(covered - 96.4), -1), "Simulation I (B): the bands cover too little"
     for metric, key in (("coverage", "mean"), ("coverage_predictive", "response")):
         said[f"2-{key}"] = lab.number(lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", metric), "{:.0f}")
     missed = _values(TWO, UNIFORM, "SVBNN", "fnr")
@@ -253,6 +257,12 @@ def _coverage() -> dict[str, str]:
     )
     assert lab.shows(lab.estimate(early - 97.5), 0), "stopped early the bands cover as published"
     assert lab.shows(lab.estimate(wide - 97.5), -1), "a wide start alone does not make bands cover"
+    narrow = _values("coverage", "sigma=0.0025, KL x 1, 1,000 epochs", "SVBNN", "coverage")
+    assert lab.shows(lab.estimate(early - narrow), 0), "whether the wide slabs matter is undecided"
+    grid = {(row["setting"], row["metric"]): row["mean"] for row in lab.compare("svbnn-coverage")}
+    tempered = [mean for (one, metric), mean in grid.items() if "KL x 0.1" in one and metric == "coverage" and mean]
+    lowest = not tempered or (len(tempered) == 9 and min(tempered) == grid[_RUNS["tempered"], "coverage"])
+    assert lowest, f"the tempered run of the table is the lowest of nine: {tempered}"
     sparse = [
         row["mean"]
         for row in lab.compare("svbnn-coverage")
@@ -272,6 +282,9 @@ def _coverage() -> dict[str, str]:
 
 def _trap() -> dict[str, str]:
     best, tenth = (_values(SWEEP, f"2/lambda={one}", "SVBNN", "rmse_test") for one in ("opt", "0.1"))
+    sparse = {one: _values(SWEEP, f"1b/lambda={one}", "SVBNN", "rmse_test") for one in ("opt", "0.1")}
+    above = lab.estimate(sparse["opt"] - sparse["0.1"])
+    assert lab.shows(above, 0) and not above[0] <= 0, "Simulation I (B): undecided between lambda = 0.1 and lambda_opt"
     gap = lab.estimate(best - tenth)
     assert lab.shows(gap, 1), "Simulation II: lambda = 0.1 predicts better than lambda_opt"
     plateau, (empty, kept) = _values(*SMALLEST, "rmse_train"), trapped()
@@ -296,8 +309,14 @@ def _mnist() -> dict[str, str]:
     def error(percent: float) -> float:
         return 100 - percent
 
+    def epochs(setting: str) -> str:
+        found = [row for row in lab.compare(f"svbnn-{MNIST}") if row["setting"] == setting and row["budget"]]
+        return lab.number(found[0]["budget"] if found else None)
+
     return {
         "exact-runs": lab.number((runs := values("exact", "accuracy")).size or None, of=[runs]),
+        "exact-epochs": epochs("exact"),
+        "tempered-epochs": epochs("tempered"),
         "exact-error": mean("exact", "accuracy", "{:.1f}", error),
         "exact-early-error": mean("exact", "accuracy_validation_early_stop", "{:.1f}", error),
         "exact-active": mean("exact", "sparsity", "{:.2f}"),
