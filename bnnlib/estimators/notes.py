@@ -85,8 +85,9 @@ def _found(estimator: Any, target_spread: Any):
     if len(moving):
         yield (
             f"whether {_list([name(j) for j in moving])} matter{'s' if len(moving) == 1 else ''} depends on where the "
-            f"fit starts (inclusion_spread_ above {_MOVES:g}): inputs that are correlated stand in for each other. "
-            "Read their probabilities together, or raise n_replicates, which averages over more starts.",
+            f"fit starts (inclusion_spread_ above {_MOVES:g}): the training is short, or inputs that are correlated "
+            "stand in for each other. Raise epochs, read their probabilities together, or raise n_replicates, which "
+            "averages over more starts.",
             SelectionWarning,
         )
     if target_spread is None:

@@ -80,11 +80,14 @@ def _own(found: Found) -> str:
     said = sum(by_paper(found).values(), Counter())
     rest = {kind: sum(by_paper(found, kind).values(), Counter())["cells"] for kind in KINDS}
     decided, good, bad = _decided(said)
+    alike = {name: sum(one["counts"]["own"][word] for word in ("agrees", "better")) for name, one in found.items()}
+    most = max(alike, key=lambda name: alike[name])
     return (
         f"The five papers print {said['cells']} numbers of the methods that they propose. Each is counted once, by its "
         "[verdict](verdicts.md), however many of our rows stand beside it:\n\n"
         f"{verdicts_by_paper(found)}\n\n"
-        f"So {good + bad} are decided: {good} agree or are better, {bad} do not; "
+        f"So {good + bad} are decided: {good} agree or are better (of these {alike[most]} "
+        f"belong to one experiment, `{most}`), {bad} do not; "
         f"{said['undecided']} are undecided, {said['not comparable']} not comparable, {said['not run']} not "
         f"run{_by_design(said)}. The last line counts, of the numbers whose published budget is known and that we ran, "
         "those with half of it or more. Chance alone puts up to "
