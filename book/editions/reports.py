@@ -133,7 +133,10 @@ def _claims(claims: list[dict]) -> list[str]:
     """What the paper claims and how it fares, with the rows that decide it folded below."""
     if not claims:
         return []
-    lines = [[one["text"], one["place"], f"**{one['verdict']}**: {one['reason']}"] for one in claims]
+    lines = [
+        [one["text"], one["place"], f"**{one['verdict']}**: {one['reason']}" + f". {one['why']}" * bool(one["why"])]
+        for one in claims
+    ]
     listed = {one["text"]: "".join(f"<li>{html.escape(row)}</li>" for row in one["evidence"]) for one in claims}
     rows = "".join(f"<p><b>{html.escape(text)}</b></p><ul>{some}</ul>" for text, some in listed.items() if some)
     said = Counter(one["verdict"] for one in claims)

@@ -30,6 +30,7 @@ def tables(project: Project, found: Found, claims: Claims) -> dict[str, Callable
         "oracle": partial(verdicts_by_paper, found, "oracle"),
         "causes": partial(_causes, found),
         "claims": partial(_claims, claims),
+        "contradicted": partial(_contradicted, claims),
         "fallen": partial(conclusions.told, project, found, survives=False),
         "stronger": partial(conclusions.told, project, found, survives=True),
     }
@@ -110,6 +111,14 @@ def _claims(claims: Claims) -> str:
         "rows that decide it, and the reports list them one by one.\n\n"
         + markdown(["Claim", *map("paper {}".format, papers)], lines)
     )
+
+
+def _contradicted(claims: Claims) -> str:
+    """The claims that fail here, each with why."""
+    every = [one for some in claims.values() for one in some if one["verdict"] == "contradicted"]
+    lines = [[one["paper"], f"{one['text']} ({one['place']})", one["why"]] for one in every]
+    lines = [[cell.replace("|", "\\|") for cell in line] for line in sorted(lines)]
+    return markdown(["Paper", "Claim", "Why it fails here"], lines) if lines else "No claim is contradicted."
 
 
 def _chapters(project: Project, found: Found) -> Iterable[tuple[str, str, str, Found]]:

@@ -37,6 +37,8 @@ REPRODUCED, PARTLY, CONTRADICTED, NOT_TRIED = "reproduced", "partly", "contradic
 WORDS = (REPRODUCED, PARTLY, CONTRADICTED, verdicts.UNDECIDED, NOT_TRIED)
 KINDS = ("value", "order", "universal", "contrast")
 SAYS = ("above", "below", "near")
+# why a claim fails here: a stored run lands on what is claimed, it fails without a run of ours, or nothing explains it
+WHYS = ("Cause: ", "In itself: ", "We do not know; ")
 HOLDS, FAILS = {verdicts.AGREES, verdicts.BETTER}, {verdicts.WORSE, verdicts.DIFFERS, verdicts.DIVERGED}
 Rows = list[dict[str, Any]]
 
@@ -67,6 +69,7 @@ class Claim:
     rows: tuple[Row, ...] = ()
     not_tried: str = ""  # why nothing decides it; "" where `rows` do
     box: str = ""  # the claim in a few words, where it stands in the box on top of the chapter; "" where it does not
+    why: str = ""  # where it is contradicted: begins with one of `WHYS`
 
     @cached_property
     def evidence(self) -> list[Evidence]:
@@ -264,6 +267,8 @@ def _claim(path: Path, given: dict[str, Any]) -> Claim:
         raise StoreError(f"{where}: kind {about['kind']!r} is none of {', '.join(KINDS)}")
     if bool(about.get("rows")) == bool(about.get("not_tried")):
         raise StoreError(f"{where}: give rows that decide it, or not_tried, the reason why there are none")
+    if not about.get("why", WHYS[0]).startswith(WHYS):
+        raise StoreError(f"{where}: why begins with one of {', '.join(map(repr, WHYS))}")
     rows = tuple(Row(**_checked(where, row, Row)) for row in about.get("rows", ()))
     for row in rows:
         if row.says not in ("", *SAYS):
@@ -279,11 +284,15 @@ def _checked(where: str, given: dict[str, Any], kind: Any) -> dict[str, Any]:
 
 
 def judged(study: str) -> list[dict[str, Any]]:
-    """The claims as rows {id, paper, place, text, kind, verdict, reason, evidence}, as tables and pages show them."""
+    """The claims as rows {id, paper, place, text, kind, verdict, reason, why, evidence}, as tables and pages show them.
+
+    `why` is that of a contradicted claim, "" for the others.
+    """
     rows = []
     for one in claims(study):
         word, reason = one.judge()
         about = {key: getattr(one, key) for key in ("id", "paper", "place", "text", "kind")}
+        about["why"] = one.why if word == CONTRADICTED else ""
         rows.append(about | {"verdict": word, "reason": reason, "evidence": [said.text for said in one.evidence]})
     return rows
 

@@ -164,9 +164,11 @@ def test_the_readme_has_the_table_of_the_landing_page(root, found):
 def test_claims_lead_the_report(project, found):
     study = next(iter(project.reports.values()))
     claim = {"text": "A | B errs less.", "place": "Table 1", "verdict": "partly", "reason": "holds in 1"}
-    claim["evidence"] = ["<row>"]
-    text = reports.page(study, {}, [claim, claim | {"text": "C.", "verdict": "not tried", "evidence": []}])
-    assert "Of 2 claims: 1 partly, 1 not tried." in text
+    claim |= {"evidence": ["<row>"], "why": ""}
+    failed = claim | {"text": "C.", "verdict": "contradicted", "evidence": [], "why": "Cause: a run."}
+    text = reports.page(study, {}, [claim, failed])
+    assert "Of 2 claims: 1 partly, 1 contradicted." in text
+    assert "| C. | Table 1 | **contradicted**: holds in 1. Cause: a run. |" in text
     assert "| A \\| B errs less. | Table 1 | **partly**: holds in 1 |" in text
     assert "<li>&lt;row&gt;</li>" in text
     assert "## What the paper claims" not in reports.page(study, {}, [])

@@ -86,7 +86,7 @@ def test_kinds_of_numbers_stand_apart():
         "half of the budget or more": ["1 of 2", "–"],
     }
     assert "print 10 numbers of the methods" in own
-    assert "So 9 are decided: 8 agree or are better, 1 do not; 0 are" in own
+    assert "So 9 are decided: 8 agree or are better (of these 5 belong to one experiment, `other`), 1 do not" in own
     headline = told("headline", evidence | {"other": other})
     assert "Of the 10 numbers" in headline
     assert "8 agree or come out better here and 1 do not; 0 are undecided" in headline
@@ -138,6 +138,13 @@ def test_claims_are_counted_paper_by_paper():
     assert "make 2 claims" in text and "| Claim | paper 000 | paper 001 |" in text
     assert "| reproduced | 1 | – |" in text and "| partly | – | 1 |" in text and "| claims | 1 | 1 |" in text
     assert told("claims") == "No claims are written down."
+
+
+def test_claims_that_fail_say_why():
+    failed = {"paper": "001", "text": "A | B.", "place": "Table 1", "verdict": "contradicted", "why": "Cause: a run."}
+    text = told("contradicted", claims={"one": [failed, failed | {"verdict": "partly", "text": "C."}]})
+    assert text.splitlines()[2:] == ["| 001 | A \\| B. (Table 1) | Cause: a run. |"]
+    assert told("contradicted") == "No claim is contradicted."
 
 
 def test_examples_are_cells_of_the_results():

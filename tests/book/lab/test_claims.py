@@ -61,6 +61,7 @@ def test_a_file_is_read_and_a_study_without_one_claims_nothing(write):
         ('kind = "order"', 'kind = "order"\nnot_tried = "why"', "tiny-one: give rows that decide it, or not_tried"),
         (GOOD[GOOD.index("rows") :], "", "tiny-one: give rows that decide it, or not_tried"),
         (GOOD[GOOD.index("rows") :], 'rows = []\nnot_tried = ""', "tiny-one: give rows that decide it, or not_tried"),
+        ('kind = "order"', 'kind = "order"\nwhy = "bad luck"', "tiny-one: why begins with one of 'Cause: ', "),
         (GOOD, GOOD + GOOD, "two claims are called 'tiny-one'"),
         ('"Table 1"', '"Table 1', "tiny/claims.toml is damaged: .*; restore it from the repository"),
     ],
@@ -142,7 +143,7 @@ def test_judged_has_what_tables_show(write, stored):
     stored(numbers((1.0, 2.0, 3.0), "A"), numbers((2.0, 3.0, 4.0), "B"))
     write(GOOD)
     told = {"id": "tiny-one", "paper": "002", "place": "Table 1", "text": "A errs less than B.", "kind": "order"}
-    told |= {"verdict": "reproduced", "reason": "holds in 1, fails in 0, undecided in 0 of 1 rows"}
+    told |= {"why": "", "verdict": "reproduced", "reason": "holds in 1, fails in 0, undecided in 0 of 1 rows"}
     assert claims.judged("tiny") == [told | {"evidence": ["an-experiment, a, A, rmse_test, less B: -1 ± 0 (n = 3)"]}]
 
 
@@ -154,6 +155,15 @@ def test_every_row_of_a_claim_names_something_stored_and_says_it_in_a_sentence(s
         assert one.text.endswith("."), one.id
         for wanted in one.rows:
             assert list(wanted.evidence()), f"{one.id}: nothing stored is called {wanted}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", studies.all(), ids=lambda study: study.name)
+def test_a_contradicted_claim_and_no_other_says_why(study):
+    for one in claims.claims(study.name):
+        assert bool(one.why) == (one.judge()[0] == claims.CONTRADICTED), one.id
+        for name in re.findall("`([a-z]+-[a-z0-9-]+)`", one.why):  # runs that are named are stored
+            assert any(row["n"] for row in lab.compare(name)), f"{one.id}: nothing is stored of {name}"
 
 
 STUDIES = [study.name for study in studies.all() if claims.claims(study.name)]
