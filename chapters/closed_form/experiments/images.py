@@ -157,6 +157,7 @@ def train(
         autocast=torch.bfloat16 if params.get("bfloat16") else None,
         channels_last=bool(params.get("bfloat16")),
         generator=torch.Generator(device).manual_seed(seed),
+        keyed=params.get("keyed", False),
         checkpoint=stages,
         callbacks=list(callbacks),
     )
