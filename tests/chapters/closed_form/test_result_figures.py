@@ -198,6 +198,10 @@ def test_images_show_three_orders_the_rival_and_published_values():
         assert curve(figure, place, "by |m| / σ") == [[50.0, 3.0]]
         assert [y for _, y in curve(figure, place, "Bayes by Backprop by |m| / σ")] == pytest.approx([1.7, 2.18])
         assert {y for _, y in points(figure, place, filled=False)} == {1.5, 1.2}
+    rows += [row("1200, as published", "sBNN", "error_at_50", 1.6, 1.55)]
+    figure = removed(mnist=rows)
+    assert curve(figure, 3, "by p*") == [[50.0, 1.6]]
+    assert {y for _, y in points(figure, 3, filled=False)} == {1.55, 1.2}
 
 
 def test_a_published_sparsity_stands_at_its_error():
@@ -263,7 +267,8 @@ def test_sparse_vd_begins_where_its_own_threshold_leaves_it():
 
 def test_the_distribution_of_p_is_drawn_with_its_cut():
     table = np.array([[0.0, 0.5], [0.25, 0.96], [1.0, 1.0]])
-    arrays = {("1200", "sBNN", 0, "inclusion_cdf"): table, ("400", "sBNN", 0, "inclusion_cdf"): table**3}
+    arrays = {("1200, as published", "sBNN", 0, "inclusion_cdf"): table}
+    arrays[("1200", "sBNN", 0, "inclusion_cdf")] = table**3
     drawn, level = removed(arrays=arrays).axes[2].get_lines()
     assert drawn.get_xydata() == pytest.approx(table * [1, 100]) and set(level.get_ydata()) == {95.0}
 

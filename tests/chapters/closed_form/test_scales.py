@@ -47,11 +47,11 @@ def test_the_root_mean_square_is_read_from_the_probability():
     assert [scales._root_mean_square(one, prior) for one in p.tolist()] == pytest.approx(r.tolist(), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", numbers.ORDERED)
+@pytest.mark.parametrize("name", numbers.DRIFTED)
 def test_the_stored_networks_moved_as_far_as_the_penalty_moves_them(name):
-    if not len(lab.stored_values(f"sbnn-{name}", numbers.ORDERED[name], "sBNN", "error_test")):
+    if not len(lab.stored_values(f"sbnn-{name}", numbers.DRIFTED[name], "sBNN", "error_test")):
         pytest.skip("not stored")
-    pushed, moved = scales.drift(f"sbnn-{name}", numbers.ORDERED[name])
+    pushed, moved = scales.drift(f"sbnn-{name}", numbers.DRIFTED[name])
     assert 0 < pushed < 1 and moved == pytest.approx(pushed, rel=0.06)
 
 
