@@ -42,7 +42,7 @@ def test_each_form_of_the_gate_opens_with_probability_phi():
     ("changed", "said"),
     [
         (lambda logit, lam: coin(logit, lam, off=1 - torch.sigmoid(logit)), "1 - phi is sigmoid(-logit)"),
-        (lambda logit, lam: coin(logit, lam, log_off=math.log(1 - lam)), "log1p(-lambda) keeps them"),
+        (lambda logit, lam: coin(logit, lam, log_off=math.log(1 - lam)), "1 - lambda or 1 - phi rounds away"),
         (direct, "with logsigmoid"),
     ],
 )
