@@ -447,12 +447,14 @@ def _start(rows: Mapping[str, Rows]) -> dict[str, str]:
 
 def _alike(rows: Mapping[str, Rows]) -> dict[str, str]:
     """How far apart three orders of one network end, and how far its scales moved, which is why."""
-    apart = []
+    apart: list[float] = []
     for name, setting in ORDERED.items():
         methods = ("sBNN", "sBNN by SNR", "sBNN by |m|")
         errors = [lab.stored_values(f"sbnn-{name}", setting, one, "error_at_95") for one in methods]
-        apart += [max(run) - min(run) for run in zip(*errors, strict=True)]
-    assert not apart or max(apart) < 0.1
+        found = [max(run) - min(run) for run in zip(*errors, strict=True)]
+        # on MNIST the removal reaches weights whose scales differ
+        assert max(found, default=0) < (0.1 if name == "mnist" else 0.05), f"{name}: the three orders end apart"
+        apart += found
     texts = {"orders-apart": lab.number(max(apart) if len(apart) == 7 else None, "{:.2f}")}
     texts["orders-lenet"], gap = _gap("lenet", "LeNet-300-100", ("sBNN", "sBNN by SNR"), "error_at_99", 1)
     assert lab.shows(gap, -1), "there p* is the better order"
