@@ -1,13 +1,20 @@
-"""The predictive distribution of a batch-normalized network by its definition, a batch of training rows a draw."""
+"""The predictive distribution of a batch-normalized network by its definition, a batch of training rows a draw.
+
+And what lies between it and stochastic batch norm: real statistics that are stored, drawn together or apart.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from bnnlib import functional as bF
 from bnnlib._checks import check_count
+from bnnlib._overrides import evaluating
 from bnnlib.nn.predict import _check_rows, check_draws
 from chapters.batch_statistics.statistics import training_statistics
+
+TOGETHER = ("all", "layer", "nothing")
 
 
 @torch.no_grad()
@@ -76,3 +83,59 @@ def _choose(rows: int, number: int, generator: torch.Generator | None, device: t
         chosen = torch.randint(rows, (number,), generator=generator, device=device)
         if len(chosen.unique()) == number:
             return chosen
+
+
+@torch.no_grad()
+def predict_stored_batches(
+    model: nn.Module,
+    x: Tensor,
+    stored: dict[str, tuple[Tensor, Tensor]],
+    num_samples: int = 50,
+    together: str = "all",
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Outputs under statistics of real mini-batches that do not hold the object; every copy of a row has its own draw.
+
+    Args:
+        model: with plain batch norm.
+        x: objects, shape (batch, ...).
+        stored: of `collect_statistics`.
+        num_samples: K.
+        together: "all" statistics of a draw are of one mini-batch; those of a "layer" are, each layer of another one;
+            "nothing" takes each statistic of each unit from a mini-batch of its own.
+        generator: of the choice.
+
+    Returns:
+        Tensor (K, batch, ...).
+
+    Raises:
+        ValueError: x has no rows, K is below one, or `together` is unknown.
+    """
+    check_draws(x, num_samples)
+    if together not in TOGETHER:
+        raise ValueError(f"together is {together!r}, but statistics are drawn together by one of {TOGETHER}.")
+    copies = x.repeat_interleave(num_samples, 0)
+    number = len(next(iter(stored.values()))[0])
+
+    def choice(units: int) -> Tensor:
+        return torch.randint(number, (len(copies), units), generator=generator, device=x.device)
+
+    batch, chosen = choice(1), {}
+    for name, parts in stored.items():
+        units = parts[0].shape[1]
+        batch = choice(1) if together == "layer" else batch
+        picks = [choice(units) if together == "nothing" else batch.expand(-1, units) for _ in parts]
+        mean, log_scale = (part.gather(0, pick) for part, pick in zip(parts, picks, strict=True))
+        chosen[model.get_submodule(name)] = mean, log_scale.exp()
+
+    def hook(layer: nn.modules.batchnorm._BatchNorm, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        return bF.batch_norm(inputs[0], *chosen[layer], layer.weight, layer.bias)
+
+    handles = [layer.register_forward_hook(hook) for layer in chosen]
+    try:
+        with evaluating(model):
+            output = model(copies)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return output.unflatten(0, (-1, num_samples)).transpose(0, 1)

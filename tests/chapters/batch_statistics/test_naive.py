@@ -9,7 +9,7 @@ from torch import nn
 
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
-from chapters.batch_statistics.naive import _choose, predict_naive_batches
+from chapters.batch_statistics.naive import _choose, predict_naive_batches, predict_stored_batches
 from chapters.batch_statistics.statistics import collect_statistics
 from tests.seeded import normal
 from tests.seeded import seeded as generator
@@ -90,3 +90,30 @@ def test_collected_statistics_leave_the_network_alone():
     assert not model[1]._forward_pre_hooks and model[1].training
     with pytest.raises(ValueError, match="batches is empty"):
         collect_statistics(model, [])
+
+
+def deep() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(*(nn.Sequential(nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2), nn.Tanh()) for _ in range(2))).double()
+
+
+def test_stored_statistics_of_one_batch_give_its_training_pass():
+    model, batch = deep(), normal(6, 2, 3, 3, seed=2)
+    stored = collect_statistics(model, [batch])
+    draws = predict_stored_batches(model, batch[:4], stored, 3, "all", generator(0))
+    torch.testing.assert_close(draws, copy.deepcopy(model).train()(batch)[:4].detach().expand(3, -1, -1, -1, -1))
+    assert model.training, "its mode stays"
+
+
+@pytest.mark.parametrize(("together", "ways"), [("all", 2), ("layer", 2**2), ("nothing", 2**8)])
+def test_stored_statistics_are_drawn_together_or_apart(together, ways):
+    """Of two batches and two layers of two units with two statistics each: the number of different outputs."""
+    model = deep()
+    stored = collect_statistics(model, normal(20, 2, 3, 3, seed=3).split(10))
+    draws = predict_stored_batches(model, normal(1, 2, 3, 3, seed=5), stored, 4_000, together, generator(0))
+    assert len(draws.reshape(4_000, -1).unique(dim=0)) == ways
+
+
+def test_an_unknown_way_to_draw_is_refused():
+    with pytest.raises(ValueError, match="together is 'unit'"):
+        predict_stored_batches(network(), TRAIN[:2], {}, 3, "unit")
