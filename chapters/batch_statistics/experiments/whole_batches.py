@@ -119,7 +119,7 @@ def _cells(given: dict, replicates: int) -> list[Cell]:
     ]
 
 
-_BOOK = _MNIST | {"bfloat16": True, "batches": 1_000, "known_rows": 1_000, "other_rows": 1_000}
+_BOOK = _MNIST | {"bfloat16": True, "batches": 1_000, "known_rows": 500, "other_rows": 500}
 _SMOKE = {"data": "digits", "held_out": 300, "classes": 10, "unknown": "digits", "unknown_rows": 100, "draws": 3}
 _SMOKE |= {"bfloat16": False, "batches": 40, "known_rows": 20, "other_rows": 10}
 
