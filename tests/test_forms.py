@@ -1,5 +1,7 @@
 """Forms by which a mistake can be reported: they ask for what is needed to find and judge it."""
 
+import re
+
 import yaml
 
 
@@ -19,3 +21,11 @@ def test_what_contributors_are_told_to_read_is_there(root):
     for kind in ("a sentence", "a published number", "a number of ours", "a method", "a rival"):
         assert f"| {kind}" in table
     assert {link.split(")")[0] for link in table.split("(#")[1:]} <= heads
+
+
+def test_what_contributors_are_told_is_there_or_free(root):
+    text = (root / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"`((?!_build/)[a-z_]+(?:/[a-z_0-9]+)+\.(?:py|toml|md))`", text)
+    assert len(named) > 5 and all((root / path).exists() for path in named)
+    name, number = re.search(r"new-chapter (\w+) --number (\d+)", text).groups()
+    assert not (root / "chapters" / name).exists() and not list((root / "chapters").glob(f"{number}_*"))

@@ -226,6 +226,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("notebooks", nargs="*", type=Path, default=source.CHAPTERS)
     parser.add_argument("--fix", action="store_true", help="write the canonical form and split sentences")
     chosen = parser.parse_args(arguments)
+    if wrong := [str(path) for path in chosen.notebooks if path.suffix != ".ipynb" or not path.is_file()]:
+        parser.error(f"no notebook: {', '.join(wrong)}; give files that end in .ipynb, or none for all chapters")
     found = 0
     for path in chosen.notebooks:
         if chosen.fix:

@@ -3,16 +3,17 @@
 import contextlib
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bnnlib._files import StoreError
 from book.lab import catalog
-from book.lab.cells import ExperimentError
+from book.lab.cells import PROFILES, ExperimentError
 from book.lab.plan import Plan, minutes, stored_entries
 from book.lab.result import Result
-from book.lab.runner import check, compute, device_of, fetch, say, warn_of_changes
+from book.lab.runner import check, command_of, compute, device_of, fetch, say, spelled, warn_of_changes
 from book.lab.store import read_entry
 from book.lab.worker import Task
 
@@ -51,6 +52,9 @@ def run_all(
     """
     started = time.monotonic()
     check(jobs, threads)
+    if profile not in PROFILES:
+        raise catalog.unknown("profile", profile, PROFILES)
+    command = command_of("--all", profile, device, jobs, scheduler, threads, budget=budget)
     device = device_of(device)
     warn_of_changes(profile)
     plans, rows, tried = [], [], set()
@@ -60,7 +64,8 @@ def run_all(
             continue
         try:
             plan = Plan(name, profile, device, threads)
-            if not dry_run and _fetch_for(plan, tried):
+            late = budget is not None and time.monotonic() - started >= budget
+            if not dry_run and not late and _fetch_for(plan, tried):
                 plan = Plan(name, profile, device, threads)
             others = {one: stored_entries(name, one) for one in catalog.get(name).profiles if one != profile}
         except StoreError as error:
@@ -77,7 +82,6 @@ def run_all(
     _tell(rows)
     if dry_run:
         return rows
-    command = f"python -m book run --all --profile {profile}"
 
     def heard(task: Task, entry: dict[str, Any]) -> None:
         work[task.name][1]["state"] = "failed" if entry["failed"] else "done"
@@ -90,7 +94,11 @@ def run_all(
     for task, row in work.values():  # a worker may have finished one after the last that the runner heard of
         if row["state"] == "to do" and (entry := read_entry(Path(task.folder), task.key)) and not entry["failed"]:
             row["state"] = "done"
-    say(f"{sum(row['state'] == 'done' for row in rows)} of {len(rows)} cells were computed")
+    count = Counter(row["state"] for row in rows)
+    words = {"failed": "failed", "no data": "have no data here", "to do": "are left"}
+    say(", ".join([f"{count['done']} cells were computed", *(f"{count[s]} {w}" for s, w in words.items() if count[s])]))
+    if spent and count["to do"]:  # else its interruption has said so
+        say(f"The same command goes on:\n  {command}")
     return rows
 
 
@@ -126,7 +134,7 @@ def _deadline(seconds: float | None, started: float) -> Iterator[None]:
         raise ExperimentError("--budget needs a system with alarms, such as Linux or macOS")
 
     def up(*_) -> None:
-        say(f"the budget of {seconds / 60:.0f} minutes is spent")
+        say(f"the budget of {spelled(seconds)} is spent")
         raise _BudgetSpent
 
     before, other = signal.signal(signal.SIGALRM, up), signal.getitimer(signal.ITIMER_REAL)

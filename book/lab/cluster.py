@@ -3,13 +3,16 @@
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from typing import Any
+from urllib.parse import urlsplit
 
 import dask
 import torch
@@ -46,10 +49,11 @@ class Cluster:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         self._running: dict[Future, Task] = {}
         with ExitStack() as opened:
-            address = scheduler or opened.enter_context(_local(jobs))
             try:
-                self._client = opened.enter_context(Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
-                self._client.wait_for_workers(1, timeout=3 * CONNECT_SECONDS)
+                with _held_interrupts() if scheduler is None else nullcontext():
+                    address = _reachable(scheduler) if scheduler else opened.enter_context(_local(jobs))
+                    self._client = opened.enter_context(Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
+                    self._client.wait_for_workers(1, timeout=3 * CONNECT_SECONDS)
             except (OSError, TimeoutError, ValueError) as error:
                 raise ExperimentError(
                     f"no Dask scheduler with a worker answers at {scheduler or 'the local cluster'} ({error}). Start "
@@ -99,6 +103,37 @@ class Cluster:
         """End the workers of a local cluster at once, others when they have finished their cells."""
         self._client.cancel(list(self._running))
         self._opened.close()
+
+
+def _reachable(address: str) -> str:
+    """The address, where something listens; a client that finds nobody there would go on trying behind our back.
+
+    Raises:
+        OSError: nobody listens.
+        ValueError: it is no address.
+    """
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if not parts.hostname or not parts.port:
+        raise ValueError("it has no host and port")
+    socket.create_connection((parts.hostname, parts.port), CONNECT_SECONDS).close()
+    return address
+
+
+@contextmanager
+def _held_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C and alarms back until the workers have started, in them for ever: only the runner answers.
+
+    A process inherits what its parent's thread holds back; a handler it would not.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # whose first start would let them through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGALRM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
     one = commands.add_parser("verify", help="whether stored results are what today's code would compute")
     one.add_argument("name", nargs="?", help="the experiment")
     one.add_argument("--all", action="store_true", help="all stored results")
-    one.add_argument("--profile", help="default: every profile that is stored")
+    one.add_argument("--profile", help="smoke, book, paper (default: book and paper)")
     one.add_argument("--check", action="store_true", help="write no certificate")
     one.add_argument("--jobs", type=int, default=0, help="worker processes (default: one per core)")
     one.add_argument("--accept", metavar="REASON", default="", help="accept probes that differ, for this reason")
@@ -184,7 +184,8 @@ def _run_all(options: argparse.Namespace) -> int:
         os.nice(10)  # worker processes inherit it
     given = {name: getattr(options, name) for name in ("dry_run", "device", "jobs", "scheduler", "threads")}
     rows = run_all(options.profile or "book", budget=_seconds(options.budget), **given)
-    return FAILED if any(row["state"] in ("failed", "damaged") for row in rows) else 0
+    bad = ("failed", "damaged") if options.dry_run else ("failed", "damaged", "no data")
+    return FAILED if any(row["state"] in bad for row in rows) else 0
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -204,15 +205,23 @@ def _run(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     from book.lab import validity
+    from book.lab.catalog import unknown
+    from book.lab.cells import PROFILES
     from book.lab.verify import verify_several
 
     if options.all == bool(options.name):
         raise lab.ExperimentError("name one experiment, or give --all")
     names = lab.names() if options.all else [lab.get(options.name).name]
     pairs = [(name, one) for name in names for one in ([options.profile] if options.profile else ("book", "paper"))]
+    if options.profile not in (None, *PROFILES):
+        raise unknown("profile", options.profile, PROFILES)
     stored = [pair for pair in pairs if lab.result_path(*pair).exists()]
     if not stored:
-        raise StoreError(f"no result of {options.name or 'any experiment'} is stored")
+        there = [one for one in PROFILES if options.name and lab.result_path(options.name, one).exists()]
+        raise StoreError(
+            f"no result of {options.name or 'any experiment'} is stored with profile "
+            f"{options.profile or 'book or paper'}; with others: {', '.join(there) or 'none'}"
+        )
     rows, bad = [], 0
     jobs = options.jobs or os.cpu_count() or 1
     for name, profile, found in verify_several(stored, jobs, write=not options.check, accept=options.accept):
@@ -232,11 +241,12 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _table(options: argparse.Namespace) -> int:
+    text = lab.table(options.name, options.profile)
     if options.json:
         keys = ("setting", "method", "metric", "kind", "published", "mean", "se", "n", "profile", "verdict", "note")
         _print_json([{key: row[key] for key in keys} for row in lab.compare(options.name, options.profile)])
     else:
-        print(lab.table(options.name, options.profile))
+        print(text)
     return 0
 
 

@@ -77,6 +77,7 @@ class Plan:
         needs = {task.key: [self._entry(need) for need in task.needs] for task in self.tasks}
         self._stale = {task.key for task in self.tasks if stale(self.entries[task.key], needs[task.key])}
         self.entries |= dict.fromkeys(self._stale)
+        self.renewed: set[str] = set()  # keys of the tasks that are computed again although they are known
 
     def has_timed(self, entry: Entry) -> bool:
         """Whether its seconds tell about a device of this plan's kind."""
@@ -120,29 +121,38 @@ class Plan:
             raise ExperimentError(f"no cell matches --only {only!r}. Cells: {labels}")
         return found
 
-    def forget(self, only: str | None = None) -> None:
-        """Take the chosen tasks as not computed; a stored result keeps their cells until they are computed again."""
-        for task in self.chosen(only):
-            drop_entry(Path(task.folder), task.key)
-            self.entries[task.key] = None
+    def renew(self, only: str | None = None) -> None:
+        """Compute the chosen tasks again, or those of them that an interrupted run of this kind has left.
+
+        What is known of a cell, its product too, stays until the new one takes its place.
+        """
+        chosen = self.chosen(only)
+        left = [task for task in chosen if task.renews]
+        for task in chosen if not left else ():
+            task.mark()
+        self.renewed = {task.key for task in left or chosen}
+
+    def known(self, task: Task) -> bool:
+        """Whether nothing is left to do for it."""
+        entry = self.entries[task.key]
+        return entry is not None and not entry["failed"] and task.key not in self.renewed
 
     def lacks(self, task: Task) -> set[str]:
         """Data sets behind a task that are not at hand."""
         return set(keys.data_of(catalog.get(task.experiment), task.cell, self.profile)) - set(task.about["data"])
 
-    def missing(self, only: str | None = None) -> set[str]:
-        """Data sets behind the tasks that are left to do and not at hand."""
-        return set().union(*map(self.lacks, self.todo(only)))
+    def missing(self, only: str | None = None, again: bool = False) -> set[str]:
+        """Data sets behind the tasks that are left to do, or with `again` behind all, and not at hand."""
+        return set().union(*map(self.lacks, self.chosen(only) if again else self.todo(only)))
 
     def todo(self, only: str | None = None) -> list[Task]:
         """The chosen tasks without a good entry, each behind the tasks that it needs and whose products are missing."""
         found: dict[tuple[str, str], Task] = {}
         ready: dict[tuple[str, str], bool] = {}
         for task in self.chosen(only):
-            entry = self.entries[task.key]
             if task.key in self._stale:
                 drop_entry(Path(task.folder), task.key)  # a worker would take it for the work of another run
-            if entry is None or entry["failed"]:
+            if not self.known(task):
                 for one in _with_needs(task, ready):
                     found.setdefault(one.name, one)
         return list(found.values())

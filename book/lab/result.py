@@ -5,10 +5,12 @@ import time
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from book.lab import inputs, provenance, store
-from book.lab.plan import Entry, Plan, stored_entries
+from book.lab.plan import Entry, Plan, matching, stored_entries
 from book.lab.validity import cell_of
+from book.lab.worker import Task
 
 _KEPT = ("id", "cell", "version", "code", "data", "failed", "seconds", "device", "commit", "commit_from", "dirty")
 _KEPT += ("noise", "product", "starts")
@@ -22,6 +24,18 @@ class Result:
         self.path = store.result_path(plan.experiment.name, plan.profile)
         self.old = store.read_result(self.path) if self.path.exists() else None
         self.before = self.old["provenance"].get("wall_minutes", 0.0) if self.old else 0.0  # of the earlier parts
+        self._own: set[str] = set()  # keys of the cells that this run has computed
+        self._seen = self._stamp()
+
+    def _stamp(self) -> tuple[int, int] | None:
+        about = self.path.stat() if self.path.exists() else None
+        return about and (about.st_mtime_ns, about.st_size)
+
+    def take(self, task: Task, entry: Entry) -> None:
+        """A cell that has been computed."""
+        self.plan.entries[task.key] = entry
+        self.plan.renewed.discard(task.key)
+        self._own.add(task.key)
 
     def count(self) -> tuple[int, int]:
         """(done, failed) cells."""
@@ -31,15 +45,35 @@ class Result:
 
     def save(self) -> dict[str, Any]:
         """Write the result, unless the stored one says the same; return the merged one."""
-        result = self.merge()
-        if not result["cells"]:
+        with FileLock(store.home() / "cache" / "runs" / self.plan.experiment.name / f"{self.plan.profile}.lock"):
+            self._adopt()
+            result, old = self.merge(), self.old
+            if not result["cells"]:
+                return result
+            if old and all(store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")):
+                # nothing new: the provenance of the run that made the rows stays
+                result["provenance"] = old["provenance"] | {"cells": result["provenance"]["cells"]}
+                if result["provenance"] == old["provenance"]:
+                    return old
+            store.save_result(result, self._arrays(result))
+            self.old, self._seen = result, self._stamp()
             return result
-        old = self.old
-        if old and all(store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")):
-            return old  # nothing new: the provenance of the run that made the rows stays
-        store.save_result(result, self._arrays(result))
-        self.old = result
-        return result
+
+    def _adopt(self) -> None:
+        """Take over the cells that another run has written into the file since this one has read it."""
+        if self._stamp() in (None, self._seen):
+            return
+        now = store.read_result(self.path)
+        before = {one["id"]: one for one in (self.old or {"cells": []})["cells"]}
+        new = {
+            about["id"]: about | {"rows": rows}
+            for about, rows in store.by_cell(now)
+            if before.get(about["id"]) != about
+        }
+        for task in self.plan.tasks:
+            if task.key not in self._own and (entry := matching(new, task)) and not entry["failed"]:
+                self.plan.entries[task.key] = entry
+        self.old = now
 
     def outdated(self) -> list[Entry]:
         """Cells of the stored result that are asked for in another form now, and whose place nothing new has taken.

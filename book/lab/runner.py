@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from bnnlib import datasets
-from bnnlib._files import write_atomic
+from bnnlib._files import StoreError
 from book.lab import catalog, engine, provenance
 from book.lab.cells import ExperimentError
 from book.lab.plan import Plan, minutes
 from book.lab.result import Result
-from book.lab.store import read_entry, write_entry
+from book.lab.store import read_entry
 from book.lab.worker import Task
 
 
@@ -46,8 +46,9 @@ def run(
         only: run only the cell of this label (setting, method, replicates), or where there is none those whose label
             contains this text; what is known of the others stays.
         devices: how many devices compute a cell together, for experiments that can; its batches are divided.
-        again: compute the chosen cells although they are known. The numbers are the same if the code, the versions and
-            the machine are; a version control's difference of the result shows it.
+        again: compute the chosen cells although they are known; what is known of a cell stays until then, and the same
+            call after an interrupt goes on with what it has left. The numbers are the same if the code, the versions
+            and the machine are; a version control's difference of the result shows it.
 
     Returns:
         The result, as stored; see `book.lab.store.load_result`.
@@ -62,24 +63,20 @@ def run(
     if devices != 1 and (devices < 1 or jobs > 1 or scheduler or not experiment.several_devices):
         able = [one for one in catalog.names() if catalog.get(one).several_devices]
         raise ExperimentError(f"devices={devices}, but it must be 1, or more with one job of: {', '.join(able)}")
-    command = _command(name, profile, device, jobs, scheduler, threads, only, devices, again)
+    command = command_of(name, profile, device, jobs, scheduler, threads, only, devices, again)
     device = device_of(device)
     if profile in experiment.profiles:
         warn_of_changes(profile)
 
-    def planned() -> Plan:
-        plan = Plan(name, profile, device, threads, devices)
-        if again:
-            plan.forget(only)
-        return plan
-
-    plan = planned()
-    if missing := plan.missing(only):  # before the workers start: they would otherwise all download the same file
+    plan = Plan(name, profile, device, threads, devices)
+    if missing := plan.missing(only, again):  # before the workers start: they would otherwise all download one file
         for data in sorted(missing):
             fetch(data)
-        plan = planned()
+        plan = Plan(name, profile, device, threads, devices)
+    if again:
+        plan.renew(only)
     chosen, todo = plan.chosen(only), plan.todo(only)
-    known = sum(not (plan.entries[task.key] is None or plan.entries[task.key]["failed"]) for task in chosen)
+    known = sum(map(plan.known, chosen))
     say(f"{name} ({profile}): {len(plan.tasks)} cells, {known} of {len(chosen)} chosen ones are known")
     (result,) = compute([plan], todo, [Result(plan, command)], jobs, scheduler, command)
     return result
@@ -104,17 +101,16 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
                 number = owners.get(task.name)
                 if number is None:
                     continue  # of another experiment, which needs it only as a beginning
-                known = plans[number].entries[task.key]
-                if entry["failed"] and known and not known["failed"]:
+                if entry["failed"] and plans[number].known(task):
                     continue  # it ran again for its product alone, and its rows are good
-                plans[number].entries[task.key] = entry
+                results[number].take(task, entry)
                 results[number].save()
                 touched.add(number)
     except KeyboardInterrupt:
         _refresh(plans)
         for result in results:
             result.save()
-        done = sum(result.count()[0] for result in results)
+        done = sum(plan.known(task) for plan in plans for task in plan.tasks)
         say(
             f"interrupted: {done} of {sum(len(plan.tasks) for plan in plans)} cells are finished and stored; nothing "
             f"is lost. The same command goes on from there:\n  {command}"
@@ -136,20 +132,19 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
 
 def _keep(task: Task, entry: dict[str, Any]) -> None:
     """Into the cache, where a worker that does not see it could not put it."""
-    folder, product = Path(task.folder), entry.pop("sent", None)
-    if product is not None:
-        write_atomic(task.product, product)
-    if product is not None or entry["failed"] or not (folder / f"{task.key}.json").exists():
-        write_entry(folder, entry)
+    product = entry.pop("sent", None)
+    if product is not None or entry["failed"] or task.renews or not (Path(task.folder) / f"{task.key}.json").exists():
+        task.keep(entry, product)
 
 
 def _refresh(plans: list[Plan]) -> None:
     """What another run, or a worker whose rows were still on their way, has put into the cache meanwhile."""
     for plan in plans:
         for task in plan.tasks:
-            known = plan.entries[task.key]
-            if known is None or known["failed"]:
-                plan.entries[task.key] = read_entry(Path(task.folder), task.key) or known
+            if plan.known(task) or (task.key in plan.renewed and task.renews):
+                continue
+            plan.entries[task.key] = read_entry(Path(task.folder), task.key) or plan.entries[task.key]
+            plan.renewed.discard(task.key)
 
 
 def check(jobs: int, threads: int) -> None:
@@ -170,8 +165,16 @@ def device_of(given: str) -> str:
 
 
 def fetch(name: str) -> None:
+    """A data set onto this machine.
+
+    Raises:
+        StoreError: it cannot be had.
+    """
     say(f"fetching data set {name!r}")
-    datasets.fetch(name)
+    try:
+        datasets.fetch(name)
+    except datasets.DatasetError as error:
+        raise StoreError(str(error)) from error
 
 
 def warn_of_changes(profile: str) -> None:
@@ -189,12 +192,19 @@ def warn_of_bfloat16(todo) -> None:
         say("this processor has no bfloat16, in which some of these cells compute: they take several times as long")
 
 
-def _command(name, profile, device, jobs, scheduler, threads, only, devices, again) -> str:
+def spelled(seconds: float) -> str:
+    """A time as ``--budget`` takes it."""
+    return f"{seconds / 60:g}m" if seconds >= 120 else f"{seconds:g}s"
+
+
+def command_of(name, profile, device, jobs, scheduler, threads, only=None, devices=1, again=False, budget=None) -> str:
+    """The command line that asks for this."""
     words = [f"python -m book run {name} --profile {profile} --device {device}"]
     words += [f"--devices {devices}"] if devices > 1 else []
     words += [f"--jobs {jobs}"] if jobs > 1 else []
     words += ["--scheduler tcp://HOST:PORT"] if scheduler else []  # an address would name a machine
     words += [f"--threads {threads}"] if threads > 1 else []
+    words += [f"--budget {spelled(budget)}"] if budget else []
     words += ["--again"] if again else []
     words += [f'--only "{only}"'] if only else []
     return " ".join(words)

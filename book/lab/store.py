@@ -28,6 +28,17 @@ ARRAYS_LIMIT = 200_000
 """Largest .npz beside a result, in bytes: results are committed, so they stay small."""
 
 
+_TREE = Path(__file__).resolve().parents[2]
+
+
+def _restore(path: Path) -> str:
+    """What to do with a damaged file: version control has those of the source tree, and of these this one alone."""
+    path = path.resolve()
+    if not (path.is_relative_to(_TREE) and (_TREE / ".git").exists()):
+        return "Remove"
+    return f"Restore it with `git checkout -- {path.relative_to(_TREE)}`, or remove"
+
+
 def home() -> Path:
     """The folder that holds ``results/`` and ``cache/runs/``.
 
@@ -35,7 +46,7 @@ def home() -> Path:
     """
     if given := os.environ.get("BNNLIB_HOME"):
         return Path(given)
-    tree = Path(__file__).resolve().parents[2] / "data"
+    tree = _TREE / "data"
     return tree if tree.is_dir() else Path("data").resolve()
 
 
@@ -158,8 +169,7 @@ def read_result(path: Path) -> dict[str, Any]:
             raise ValueError("its cells and its rows do not belong together")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"{path.name} is not a readable result ({error}). Restore it with `git checkout -- data/results`, "
-            "or remove it and run the experiment again."
+            f"{path.name} is not a readable result ({error}). {_restore(path)} it and run the experiment again."
         ) from error
     return result
 
@@ -209,8 +219,8 @@ def load_arrays(name: str, profile: str) -> dict[tuple[str, str, int, str], np.n
             found = {key: stored[key] for key in stored.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise StoreError(
-            f"{path.name} cannot be read ({error}). Restore it with `git checkout -- data/results`, or remove it and "
-            f"{path.stem}.json and run the experiment again."
+            f"{path.name} cannot be read ({error}). {_restore(path)} it and {path.stem}.json and run the experiment "
+            "again."
         ) from error
     arrays = {}
     for key, value in found.items():
@@ -243,9 +253,10 @@ def read_entry(folder: Path, key: str) -> dict[str, Any] | None:
 
 
 def drop_entry(folder: Path, key: str) -> None:
-    """Take a finished or failed cell out of the cache."""
+    """Take a finished or failed cell out of the cache, but for its lock, which another process may hold."""
     for path in folder.glob(f"{key}.*"):
-        path.unlink(missing_ok=True)
+        if path.suffix != ".lock":
+            path.unlink(missing_ok=True)
 
 
 def write_entry(folder: Path, entry: dict[str, Any]) -> None:

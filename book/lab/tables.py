@@ -35,7 +35,11 @@ def table(name: str, profile: str | None = None) -> str:
     """
     rows = compare(name, profile)
     if not rows:
-        raise ExperimentError(f"{name} has no published number, and nothing is stored")
+        where = f" with profile {profile}" if profile else ""
+        raise ExperimentError(
+            f"{name} has no published number, and nothing is stored{where}. Make it with: python -m book run {name} "
+            f"--profile {profile or 'book'}"
+        )
     found = [said(row) for row in rows]
     columns = [name for name in _COLUMNS if name not in _OPTIONAL or any(texts[name] for texts in found)]
     cells = [[markdown_cell(texts[one]) for one in columns] for texts in found]

@@ -57,6 +57,30 @@ class Task:
         """Where the cell's product lies."""
         return Path(self.folder) / f"{self.key}.product.pt"
 
+    @property
+    def renews(self) -> bool:
+        """Whether it is to be computed again although it is known."""
+        return self._mark.exists()
+
+    @property
+    def _mark(self) -> Path:
+        return Path(self.folder) / f"{self.key}.again"
+
+    def mark(self) -> None:
+        """Have it computed again, from its beginning."""
+        write_atomic(self._mark, b"")
+        _Timed(Path(self.folder) / f"{self.key}.checkpoint.pt").delete()
+
+    def keep(self, entry: dict[str, Any], product: bytes | None) -> None:
+        """Into the cache, in the place of what was known."""
+        folder = Path(self.folder)
+        if product is not None:
+            write_atomic(self.product, product)
+        write_entry(folder, entry)
+        if entry["failed"] and self.renews:
+            (folder / f"{self.key}.json").unlink(missing_ok=True)  # else it would be taken for today's
+        self._mark.unlink(missing_ok=True)
+
     def carrying(self) -> Task:
         """The same task with the products that it starts from, for a worker that does not see their folders."""
         return replace(self, needs=tuple(replace(one, data=one.left()) for one in self.needs))
@@ -93,13 +117,11 @@ def execute(task: Task) -> dict[str, Any]:
     # not see this folder; it then only returns the rows.
     with FileLock(folder / f"{task.key}.lock") if folder.is_dir() else nullcontext():
         stored = read_entry(folder, task.key)
-        if stored is not None and not stored["failed"] and whole(task, stored):
+        if stored is not None and not stored["failed"] and whole(task, stored) and not task.renews:
             return stored  # another run, or Dask, which runs a finished cell again when its worker died
         entry, product = _compute(task)
         if folder.is_dir():
-            if product is not None:
-                write_atomic(task.product, product)
-            write_entry(folder, entry)
+            task.keep(entry, product)
             if not entry["failed"]:
                 _Timed(folder / f"{task.key}.checkpoint.pt").delete()
         elif product is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from typing import Any
 
 import torch
 
+from bnnlib._files import write_atomic
 from bnnlib.contest import METHODS, Method, Predictor, UnsuitableError
 from bnnlib.datasets import DatasetError
 from book.lab import catalog
@@ -161,6 +163,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     method = runpy.run_path(str(given.file)).get("METHOD")
     if not isinstance(method, Method):
         parser.error(f"{given.file} has no METHOD that is a bnnlib.contest.Method, but it must define one.")
+    out = given.out or given.file.with_name(f"{given.file.stem}.{given.task}.B{given.budget}.json")
+    if not os.access(out.parent, os.W_OK) or out.is_dir():  # before the hours of work whose rows it gets
+        parser.error(f"{out} cannot be written; give --out a file in a folder that is there and can be written.")
     torch.set_num_threads(1)
     try:
         rows = entered(method, given.task, given.budget, given.seeds, given.trials)
@@ -168,8 +173,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{method.name!r} says that it is not made for {given.task}: {error}")
     except (ValueError, DatasetError) as error:
         parser.error(str(error))
-    out = given.out or given.file.with_name(f"{given.file.stem}.{given.task}.B{given.budget}.json")
-    out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    except KeyboardInterrupt:
+        print("interrupted: a contest is measured whole, nothing of it is kept", file=sys.stderr)
+        return 130
+    write_atomic(out, (json.dumps(rows, indent=1) + "\n").encode())
     for metric in measures(given.task).values() if given.tables else ():
         if numbers := values(rows, metric):
             print(f"\n{metric}\n\n{table(standing(given.task, given.budget, metric, entered={method.name: numbers}))}")

@@ -91,6 +91,9 @@ def main(arguments: list[str]) -> int:
         print(f"book: {error}", file=sys.stderr)
         return 2
     chosen = [one for one in listed if any(options.only in text for text in (one.id, one.file, one.kind))]
+    if not chosen:
+        print(f"book: no mutant's id, file or kind contains {options.only!r}", file=sys.stderr)
+        return 2
     found = run(chosen, Impact(TREE), options.limit, options.again)
     print(f"\n{summary(found)}")
     return 1 if any(one.fault for one in found) else 0

@@ -364,6 +364,10 @@ def test_the_command_prints_problems_and_says_so_by_its_exit_code(tmp_path, caps
     lint.main(["--fix", str(path)])
     after = capsys.readouterr().out
     assert "one_sentence_per_line" not in after and "canonical_file" not in after and "problems in 1 notebooks" in after
+    for wrong in ("README.md", str(tmp_path / "nothing.ipynb")):
+        with pytest.raises(SystemExit, match="2"):
+            lint.main([wrong])
+        assert f"no notebook: {wrong}; give files" in capsys.readouterr().err
 
 
 loaded = cache(load)

@@ -86,6 +86,18 @@ def test_data_that_can_be_had_are_fetched_once_and_known_to_the_cell(tiny, monke
     assert run_all("smoke") == []
 
 
+def test_a_profile_that_does_not_exist_is_refused():
+    with pytest.raises(lab.ExperimentError, match="unknown profile 'boook'"):
+        run_all("boook", dry_run=True)
+
+
+def test_the_command_that_goes_on_has_all_options(tiny, monkeypatch, capsys):
+    _choose(monkeypatch, "tiny-long")
+    run_all("smoke", budget=1e-6, device="cpu", jobs=2, threads=3)
+    command = "python -m book run --all --profile smoke --device cpu --jobs 2 --threads 3 --budget 1e-06s"
+    assert command in capsys.readouterr().err
+
+
 def test_a_failed_cell_does_not_stop_the_others(tiny, monkeypatch):
     _choose(monkeypatch, "tiny-failing", "tiny-good")
     rows = run_all("smoke")
@@ -124,7 +136,7 @@ def test_an_alarm_that_nobody_heard_rings_again(monkeypatch, capsys):
     with pytest.raises(KeyboardInterrupt), contextlib.ExitStack() as opened:
         Deaf()
         wait_for(lambda: False)
-    assert capsys.readouterr().err.count("the budget of 0 minutes is spent") == 2
+    assert capsys.readouterr().err.count("the budget of 0.5s is spent") == 2
 
 
 def test_equal_cells_of_two_experiments_are_two_cells(tiny, monkeypatch):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bnnlib import datasets
 from book.__main__ import main
 
 
@@ -93,12 +94,33 @@ def test_table_as_json_has_exactly_the_promised_keys(cli):
         (("run", "tiny-good", "--devices", "2"), "must be 1, or more with one job of: tiny-together"),
         (("run", "tiny-together", "--devices", "0"), "devices=0, but it must be 1"),
         (("run", "tiny-together", "--devices", "2", "--jobs", "2"), "more with one job"),
+        (("verify", "tiny-good", "--profile", "boook"), "unknown profile 'boook'. Did you mean 'book'"),
+        (
+            ("run", "tiny-good", "--scheduler", "nonsense"),
+            "no Dask scheduler with a worker answers at nonsense (it has",
+        ),
+        (("table", "tiny-good"), "Make it with: python -m book run tiny-good --profile book"),
+        (("table", "tiny-good", "--json"), "nothing is stored"),
         ((), "required: COMMAND"),
     ],
 )
 def test_wrong_usage_is_exit_code_2_with_a_hint_and_an_empty_standard_output(cli, tiny, arguments, message):
     code, out, err = cli(*arguments)
     assert (code, out) == (2, "") and message in err and not tiny.started()
+
+
+def test_data_that_cannot_be_had_and_profiles_that_are_not_stored_are_exit_code_1_and_a_sentence(
+    cli, tiny, monkeypatch
+):
+    def offline(name):
+        raise datasets.NotAvailableError(f"{name} is not here")
+
+    monkeypatch.setattr(datasets, "available", lambda name: False)
+    monkeypatch.setattr(datasets, "fetch", offline)
+    assert cli("run", "tiny-data")[::2] == (1, "fetching data set 'small-set'\nbook: small-set is not here\n")
+    cli("run", "tiny-good")
+    code, _, err = cli("verify", "tiny-good")
+    assert code == 1 and "is stored with profile book or paper; with others: smoke" in err
 
 
 @pytest.mark.slow

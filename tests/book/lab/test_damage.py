@@ -7,6 +7,7 @@ import pytest
 
 from book import lab
 from book.__main__ import main
+from book.lab import store
 from book.lab.plan import Plan
 from book.lab.store import read_entry
 
@@ -35,12 +36,19 @@ def test_a_damaged_result_is_named_by_every_command(tiny, monkeypatch, capsys, h
         capsys.readouterr()
         assert main(command) == 1, command
         out, err = capsys.readouterr()
-        assert "tiny-good.smoke.json is not a readable result" in err and "git checkout -- data/results" in err
+        assert "tiny-good.smoke.json is not a readable result" in err and "Remove it and run" in err
         assert "not run" not in out
         if command == ["list"]:
             assert "smoke damaged, book -" in out
     with pytest.raises(lab.StoreError, match="not a readable result"):
         lab.stored_values("tiny-good", "a", "SVBNN", "rmse_test")
+
+
+def test_version_control_is_asked_for_the_damaged_file_alone(tiny, root):
+    told = store._restore(root / "data" / "results" / "tiny-good.book.json")
+    here = "Restore it with `git checkout -- data/results/tiny-good.book.json`, or remove"
+    assert told == (here if (root / ".git").exists() else "Remove")
+    assert store._restore(tiny.home / "results" / "tiny-good.book.json") == "Remove"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +90,9 @@ def test_damaged_arrays_of_the_cache_are_computed_again(tiny, how):
 def test_damaged_arrays_beside_a_result_are_named(tiny):
     lab.run("tiny-arrays", only="a")
     _truncate(_result(tiny, "tiny-arrays").with_suffix(".npz"))
-    with pytest.raises(lab.StoreError, match=r"tiny-arrays.smoke.npz cannot be read .*git checkout"):
+    with pytest.raises(
+        lab.StoreError, match=r"tiny-arrays.smoke.npz cannot be read .*Remove it and tiny-arrays.smoke.json"
+    ):
         lab.load_arrays("tiny-arrays", "smoke")
     with pytest.raises(lab.StoreError, match=r"tiny-arrays.smoke.npz cannot be read"):
         lab.run("tiny-arrays")

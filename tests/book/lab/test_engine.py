@@ -137,7 +137,7 @@ def test_a_run_that_is_ended_goes_on_where_it_was(tiny, address, monkeypatch, ca
         assert process.returncode == (130 if how == signal.SIGINT else 0), err
         assert f"interrupted: {finished} of 3 cells are finished and stored; nothing is lost" in err
         assert "python -m book run --all --profile smoke" in err.split("nothing is lost")[1]
-        assert ("the budget of 60 minutes is spent" in err) == (how == signal.SIGALRM)
+        assert ("the budget of 60m is spent" in err) == (how == signal.SIGALRM)
         assert len(load_result("tiny-long", "smoke")["cells"]) == finished
     lab.run("tiny-long", scheduler=address if where == "by address" else None)
     assert tiny.rows_text("tiny-long") == expected

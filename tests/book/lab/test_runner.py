@@ -50,6 +50,68 @@ def test_known_cells_are_computed_again_when_asked(tiny):
     assert after["provenance"]["command"].endswith('--again --only "b SVBNN [0-1]"')
 
 
+def _interrupting(monkeypatch, after: int):
+    """Let a run be interrupted after so many cells."""
+    progress = runner._progress
+
+    def some(outcomes, total):
+        for number, outcome in enumerate(progress(outcomes, total), 1):
+            yield outcome
+            if number == after:
+                monkeypatch.setattr(runner, "_progress", progress)
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "_progress", some)
+
+
+def test_an_interrupted_run_of_known_cells_keeps_them_and_goes_on_where_it_stopped(tiny, monkeypatch, capsys):
+    before = lab.run("tiny-good")
+    _interrupting(monkeypatch, after=1)
+    with pytest.raises(KeyboardInterrupt):
+        lab.run("tiny-good", again=True)
+    assert "interrupted: 1 of 4 cells" in capsys.readouterr().err
+    half = load_result("tiny-good", "smoke")
+    assert half["rows"] == before["rows"] and half["provenance"]["cells"] == {"total": 4, "done": 4, "failed": 0}
+    lab.run("tiny-good")
+    assert tiny.started() == {"a": 2, "b": 1, "c": 1, "d": 1}, "what is known stays known without --again"
+    lab.run("tiny-good", again=True)
+    assert tiny.started() == dict.fromkeys("abcd", 2)
+    lab.run("tiny-good", again=True)
+    assert tiny.started() == dict.fromkeys("abcd", 3), "a finished run of known cells leaves nothing to go on with"
+
+
+def test_a_known_cell_that_fails_anew_is_a_failed_one(tiny, monkeypatch):
+    lab.run("tiny-needs", only="network")
+    monkeypatch.setenv("TINY_FAILS", "network")
+    result = lab.run("tiny-needs", only="network", again=True)
+    assert [row["metric"] for row in result["rows"]] == ["error"]
+    monkeypatch.delenv("TINY_FAILS")
+    assert [row["metric"] for row in lab.run("tiny-needs", only="network")["rows"]] == ["rmse_test"]
+
+
+def test_what_another_run_has_written_meanwhile_is_not_written_over(tiny, monkeypatch):
+    lab.run("tiny-good")
+    progress = runner._progress
+
+    def other_run_first(outcomes, total):
+        monkeypatch.setattr(runner, "_progress", progress)
+        lab.run("tiny-good", only="b SVBNN", again=True)
+        yield from progress(outcomes, total)
+
+    monkeypatch.setattr(runner, "_progress", other_run_first)
+    first = {one["cell"]["setting"]: one["seconds"] for one in load_result("tiny-good", "smoke")["cells"]}
+    last = {one["cell"]["setting"]: one["seconds"] for one in lab.run("tiny-good", only="d", again=True)["cells"]}
+    assert [setting for setting in "abcd" if first[setting] != last[setting]] == ["b", "d"]
+    assert load_result("tiny-good", "smoke")["provenance"]["cells"]["done"] == 4
+
+
+def test_wrong_counts_in_a_stored_result_are_put_right(tiny):
+    whole = lab.run("tiny-good")
+    wrong = whole | {"provenance": whole["provenance"] | {"cells": {"total": 4, "done": 1, "failed": 0}}}
+    files.save_result(wrong)
+    assert lab.run("tiny-good")["provenance"] == whole["provenance"] == load_result("tiny-good", "smoke")["provenance"]
+
+
 def test_a_whole_label_chooses_one_cell_although_others_contain_it(tiny, monkeypatch):
     profiles = lab.get("tiny-good").profiles
     monkeypatch.setitem(profiles, "smoke", lambda: [Cell("a", "SVBNN", (0,)), Cell("not a", "SVBNN", (0,))])

@@ -182,3 +182,20 @@ def test_no_discoveries_are_no_merit(monkeypatch):
     monkeypatch.setattr(standing, "values", values)
     rows = {row["method"]: row["verdict"] for row in standing.standing("simulation-2", 1, "fdr")}
     assert rows == {"gaussian": "finds nothing", "spike_slab": "better", "gradual_pruning": "reference"}
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(enter, "entered", lambda *_: pytest.fail("it is too late then"))
+    with pytest.raises(SystemExit, match="2"):
+        enter.main([str(SWAG), "--task", "sparse-teacher", "--out", str(tmp_path / "no" / "rows.json")])
+    assert "rows.json cannot be written" in capsys.readouterr().err
+
+
+def test_an_interrupted_contest_keeps_nothing_and_says_so(tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(enter, "entered", interrupted)
+    out = tmp_path / "rows.json"
+    assert enter.main([str(SWAG), "--task", "sparse-teacher", "--out", str(out)]) == 130
+    assert "nothing of it is kept" in capsys.readouterr().err and not out.exists()
