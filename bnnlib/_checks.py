@@ -56,7 +56,9 @@ def check_probability(name: str, value: Number, *, open_interval: bool = False) 
         ok, allowed = _holds(value, lambda v: (v >= 0) & (v <= 1)), "between 0 and 1"
         hint = "If you have log-odds, pass torch.sigmoid(logit)."
     if not ok:
-        raise ValueError(f"{name} is {_shown(value)}, but a probability must lie {allowed}. {hint}")
+        if not isinstance(value, Tensor | str) and 1 < value <= 100:
+            hint = f"For {value:g} % pass {value / 100:g}."
+        raise ValueError(f"{name} is {_shown(value)}, but it must lie {allowed}. {hint}")
     return value
 
 

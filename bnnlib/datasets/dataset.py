@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -96,7 +97,7 @@ class Dataset:
         rows = len(self.train_x)
         fraction = isinstance(size, float) and 0 < size < 1
         count = round(size * rows) if fraction else size
-        if not isinstance(count, int) or isinstance(size, bool) or not 0 < count < rows:
+        if not isinstance(count, Integral) or isinstance(size, bool) or not 0 < count < rows:
             raise ValueError(
                 f"size is {size!r}, which is not a part of {rows} training rows. "
                 f"Pass a fraction strictly between 0 and 1, or a count from 1 to {rows - 1}."

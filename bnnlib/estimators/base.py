@@ -128,9 +128,10 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _choose(self, rows: Rows, sizes: tuple[int, ...]) -> Choice:
         """Compare candidates where there are several."""
-        probabilities, adapts = self._priors(sizes, len(rows.x)), is_auto(self.hidden)
+        probabilities, selects = self._priors(sizes, len(rows.x)), self.method != "gaussian"
+        adapts = is_auto(self.hidden) and selects
         held_out = self.fdr is not None or self.interval == "conformal" or self.noise == "heteroscedastic"
-        if adapts or len(probabilities) > 1 or is_auto(self.refit) or held_out:
+        if adapts or len(probabilities) > 1 or (is_auto(self.refit) and selects) or held_out:
             return choose(self, rows, sizes, adapts)
         return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale())
 
@@ -227,6 +228,12 @@ class SparseEstimator(Selection, Saved, Settings):
         X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least, **multi)
         weights = self._weights(y, check_weights(sample_weight, X))
         kept = weights > 0
+        if kept.sum() < least:
+            raise ValueError(
+                f"{kept.sum()} of {len(kept)} rows have a positive sample_weight, but at least {least} are needed: a "
+                "row of weight 0 is left out."
+            )
+        self._total_weight = float(weights.sum())
         return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])
 
     def _weights(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -81,7 +81,9 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         self.temperature_ = 1.0
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         if len(self.classes_) < 2:
-            given = f"y has only one class, {self.classes_.tolist()[0]!r}" if len(self.classes_) else "classes is empty"
+            given = "classes is empty"
+            if len(self.classes_):
+                given = f"y has only one class among the rows of positive weight, {self.classes_.tolist()[0]!r}"
             raise ValueError(
                 f"{given}, but there must be two or more to tell apart. Give rows of another class, or name all in "
                 "partial_fit(..., classes=...)."

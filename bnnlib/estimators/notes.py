@@ -71,9 +71,14 @@ def _found(estimator: Any, target_spread: Any):
     if not estimator.support_.any():
         likeliest = int(estimator.path_inclusion_probability_.argmax())
         tested = f" at a false-discovery rate of {estimator.fdr:g}" if estimator.fdr is not None else ""
+        light, advice = "", ""
+        if estimator._total_weight < 0.5 * estimator.n_rows_:
+            light = f", which stand for {estimator._total_weight:.3g} by their sample_weight,"
+            factor = estimator.n_rows_ / estimator._total_weight
+            advice = f"Multiply sample_weight by {factor:.3g} if only its proportions mean something. "
         yield (
-            f"no input is selected{tested}: these {estimator.n_rows_} rows do not show that any of the "
-            f"{estimator.n_features_in_} matters. The likeliest is {name(likeliest)}, with probability "
+            f"no input is selected{tested}: these {estimator.n_rows_} rows{light} do not show that any of the "
+            f"{estimator.n_features_in_} matters. {advice}The likeliest is {name(likeliest)}, with probability "
             f"{estimator.path_inclusion_probability_[likeliest]:.2f}. Collect more rows, leave out inputs that cannot "
             "matter, or look whether y is the right column; predict answers little more than the mean.",
             SelectionWarning,

@@ -34,7 +34,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         method: "spike_slab" (Dirac spike and slab, exact zeros; Bai, Song and Cheng, 2020), "gaussian_spike_slab"
             (Saha, Liu and Liang, 2024), "horseshoe" (a scale for every input and unit), "gaussian" (dense), or "sghmc"
             (draws of a chain whose spike-and-slab prior is learned; Deng, Zhang, Liang and Lin, 2019).
-        hidden: widths of the hidden layers; "auto" for 16 units, or none where held-out rows do not ask for them.
+        hidden: widths of the hidden layers; "auto" for 16 units, or none where held-out rows do not ask for them: that
+            is the sparse linear model, whatever the method. "gaussian", which selects nothing, does not try it.
         activation: "relu", "tanh" or "sigmoid".
         epochs: passes over the data; None for as many as make 6,000 steps, and 1,000 for a candidate.
         batch_size: rows in a step.
@@ -60,7 +61,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         n_replicates: networks from different first weights, trained as one stack; predictions and probabilities are
             averages over them. The linear model averages over 8 starts at least.
         n_draws: posterior draws of each behind a prediction.
-        n_jobs: threads of PyTorch during fit and predict, -1 for all cores; None leaves them alone.
+        n_jobs: threads of PyTorch during fit and predict, -1 for all cores; None for one, the fastest for few units.
         random_state: seed of weights, batches and draws.
         verbose: a progress bar.
 

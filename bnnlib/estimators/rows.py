@@ -96,8 +96,15 @@ def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
 
 def moments(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the columns; a constant column has scale 1."""
-    mean = np.average(values, axis=0, weights=weights)
-    scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
+
+    def size(x: np.ndarray) -> np.ndarray:  # its power of two; sums and squares of huge and tiny numbers are no floats
+        return np.frexp(np.abs(x).max(axis=0))[1]
+
+    power = size(values)
+    mean = np.ldexp(np.average(np.ldexp(values, -power), axis=0, weights=weights), power)
+    power = size(values - mean)
+    square = np.square(np.ldexp(values - mean, -power))
+    scale = np.ldexp(np.sqrt(np.average(square, axis=0, weights=weights)), power)
     # found by comparison: rounding in the mean would leave a tiny scale, which blows noise up
     return mean, np.where((values.max(axis=0) == values.min(axis=0)) | ~(scale > 0), 1.0, scale)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -48,13 +50,15 @@ def central_interval(draws: Tensor, level: float = 0.95, dim: int = 0) -> tuple[
         Two tensors of the dtype of the draws, float64 where that is neither float32 nor float64.
 
     Raises:
-        ValueError: `level` is out of range.
+        ValueError: `level` is out of range, or there are fewer than two draws.
 
     Example:
         >>> central_interval(torch.linspace(0, 1, 101), level=0.9)
         (tensor(0.0500), tensor(0.9500))
     """
     check_probability("level", level, open_interval=True)
+    if draws.dim() == 0 or draws.shape[dim] < 2:
+        raise ValueError(f"draws have shape {tuple(draws.shape)}, but an interval needs two along dimension {dim}.")
     draws = _wide(draws)
     low, high = torch.quantile(draws, draws.new_tensor([0.5 - level / 2, 0.5 + level / 2]), dim=dim)
     return low, high
@@ -80,14 +84,15 @@ def coverage(
         level: between 0 and 1.
         noise_scale: standard deviation of Gaussian noise that is added to each draw.
         generator: of that noise, on the device of `draws`.
-        dim: one or several dimensions of a draw to take the share over; None for all.
+        dim: one or several dimensions of a draw to take the share over; None for all. Where a draw or a target is NaN
+            the share is, too.
 
     Returns:
         Tensor of the dimensions that are left, float64.
 
     Raises:
-        ValueError: `level` or `noise_scale` is out of range; without `dim`, shapes do not fit, or a value is NaN or
-            infinite.
+        ValueError: `level` or `noise_scale` is out of range, or there are fewer than two draws; without `dim`, shapes
+            do not fit, or a value is NaN or infinite.
 
     Example:
         >>> draws = torch.linspace(0, 1, 101)[:, None].expand(101, 2)
@@ -108,7 +113,9 @@ def coverage(
     if noise_scale:
         draws = draws + noise_scale * torch.empty_like(draws).normal_(generator=generator)
     low, high = central_interval(draws, level)
-    return 100.0 * mean_over(((target >= low) & (target <= high)).double(), dim)
+    inside = ((target >= low) & (target <= high)).double()
+    # a band of NaN holds nothing, and so would count as an honest miss
+    return 100.0 * mean_over(inside.masked_fill((low + high + target).isnan(), math.nan), dim)
 
 
 def crps(draws: Tensor, target: Tensor, noise_scale: float = 0.0, dim: Dims = None) -> Tensor:

@@ -72,5 +72,6 @@ def false_discovery_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -
         50.0
     """
     _check_selection(selected, relevant, dim)
+    selected, relevant = torch.broadcast_tensors(selected, relevant)
     wrong, among = ((mask.sum() if dim is None else mask.sum(dim=dim)) for mask in (selected & ~relevant, selected))
     return 100.0 * wrong.double() / among.clamp_min(1)

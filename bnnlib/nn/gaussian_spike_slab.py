@@ -34,9 +34,10 @@ class GaussianSpikeSlabLinear(SelectingLayer, _EstimatingLayer, GaussianSpikeSla
 
     Example:
         >>> layer = GaussianSpikeSlabLinear(3, 2, slab_scale=1.0, spike_scale=0.01)
-        >>> weight, bias = layer.inclusion_probability
-        >>> layer(torch.randn(8, 3)).shape, weight.shape
-        (torch.Size([8, 2]), torch.Size([3]))
+        >>> layer(torch.randn(8, 3)).shape
+        torch.Size([8, 2])
+        >>> layer.inclusion_probability.shape, layer.bias_inclusion_probability.shape
+        (torch.Size([2, 3]), torch.Size([2]))
     """
 
 

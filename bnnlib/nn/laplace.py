@@ -57,8 +57,8 @@ def to_laplace(
         The `LaplaceNetwork`; `predict` draws from it, and its own `predictive` is in closed form.
 
     Raises:
-        ValueError: a setting is not known, the data have no rows, their loss is not finite, no linear layer gives the
-            outputs, or it has more than 6,000 weights.
+        ValueError: a setting is not known, the data have no rows, their loss is not finite, labels are not those of two
+            or more logits, no linear layer gives the outputs, or it has more than 6,000 weights.
         TypeError: the model does not return one tensor (rows, K).
 
     Example:
@@ -161,6 +161,16 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
     def _loss(self, output: Tensor, y: Tensor) -> float:
         """Sum of -log p(y), or of the squared errors."""
         if self.classes:
+            if output.shape[1] < 2:
+                raise ValueError(
+                    "the network has one output, but a classification needs a logit for each of two or more classes. "
+                    "Append the logit 0 in front of it, or train two outputs."
+                )
+            if y.is_floating_point() or not ((y >= 0) & (y < output.shape[1])).all():
+                raise ValueError(
+                    f"y has type {y.dtype} and values from {y.min():g} to {y.max():g}, but labels are integers from 0 "
+                    f"to {output.shape[1] - 1}. Convert them with .long(), or say likelihood='regression'."
+                )
             return float(F.cross_entropy(output, y, reduction="sum"))
         if y.numel() != output.numel():
             raise ValueError(

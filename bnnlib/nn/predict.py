@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from bnnlib.nn.calls import noticing_uncalled
 @torch.no_grad()
 def predict(
     model: nn.Module,
-    x: Tensor | np.ndarray,
+    x: Any,
     num_samples: int = 30,
     chunk_size: int = 1024,
     generator: torch.Generator | None = None,
@@ -33,7 +34,7 @@ def predict(
 
     Args:
         model: with Bayesian layers.
-        x: inputs, shape (batch, ...), on the model's device; or a NumPy array, which is taken there.
+        x: inputs, shape (batch, ...), on the model's device; or an array, a list or a table, which are taken there.
         num_samples: S.
         chunk_size: rows in one forward pass; it bounds the memory beyond the result and does not change the draws.
         generator: of the weights, on the model's device.
@@ -109,10 +110,10 @@ def _chosen(model: nn.Module, rows: Tensor) -> int:
     return 25 if small and rows.is_cpu and all(p.dim() <= 2 for p in model.parameters()) else 1
 
 
-def _on_device_of(model: nn.Module, x: np.ndarray) -> Tensor:
-    """An array as the model reads numbers: on its device, and of its dtype unless they are whole."""
+def _on_device_of(model: nn.Module, x: Any) -> Tensor:
+    """An array, a list or a table as the model reads numbers: on its device, and of its dtype unless they are whole."""
     parameter = next(model.parameters(), torch.empty(0))
-    values = torch.as_tensor(x)
+    values = torch.as_tensor(x if isinstance(x, np.ndarray) else np.array(x))
     return values.to(parameter.device, parameter.dtype if values.is_floating_point() else values.dtype)
 
 

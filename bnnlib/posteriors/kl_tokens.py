@@ -23,14 +23,16 @@ class _State:
 
     def __init__(self, tokens: list[Tensor], parameters: Sequence[Tensor], spent: list[bool] | None) -> None:
         self.tokens, self.parameters, self.versions = tokens, parameters, [p._version for p in parameters]
+        self.ids = {id(p) for p in parameters}
         self.spent = [] if spent is None else spent  # the graph holds it alone, and so never its own tokens
         if spent is not None:
             return
         for node in {token.grad_fn for token in tokens if token.grad_fn is not None}:
             node.register_prehook(lambda *_, spent=self.spent: spent.append(True))
 
-    def fresh(self) -> bool:
-        return not self.spent and self.versions == [p._version for p in self.parameters]
+    def fresh(self, layer: nn.Module) -> bool:
+        same = self.ids <= {id(p) for p in layer._parameters.values()}  # none has been replaced since
+        return same and not self.spent and self.versions == [p._version for p in self.parameters]
 
 
 # outside the modules, so that copies, pickles and state_dicts never see a token
@@ -75,4 +77,4 @@ def take_token(layer: nn.Module) -> Tensor | None:
     if transformed():
         return None
     state = _KEPT.states.pop(layer, None)
-    return reduce(torch.add, state.tokens) if state is not None and state.fresh() else None
+    return reduce(torch.add, state.tokens) if state is not None and state.fresh(layer) else None

@@ -32,7 +32,11 @@ def setting(
         return getattr(layer, f"_{name}")
 
     def put(layer, value: float) -> None:
-        value = check(name, layer._as_setting(name, value) if each else value)
+        value = layer._as_setting(name, value) if each else value
+        several = each and type(layer)._as_setting is not PersistentSettings._as_setting
+        if isinstance(value, Tensor) and value.numel() != 1 and not several:
+            raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be one number for the whole layer.")
+        value = check(name, value)
         value = value if isinstance(value, Tensor) and value.dim() else float(value)
         layer._check_setting(name, value)
         setattr(layer, f"_{name}", value)

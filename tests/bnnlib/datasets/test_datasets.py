@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -128,7 +129,7 @@ def test_bundled_set_without_scikit_learn(monkeypatch):
         datasets.load("digits")
 
 
-@pytest.mark.parametrize("size", [3, 0.3])
+@pytest.mark.parametrize("size", [3, 0.3, np.int64(3)])
 def test_validation_split_divides_the_training_rows_alone(size):
     data = toy()
     train, validation = data.validation_split(size, generator=generator())

@@ -48,7 +48,7 @@ SETTINGS = [
     ({"learning_rate": 0.0}, r"learning_rate is 0, but it must be finite and above 0\.$"),
     ({"learning_rate": "0.1"}, r"learning_rate is '0\.1', but"),
     ({"prior_scale": -1.0}, r"prior_scale is -1.*not variances"),
-    ({"prior_inclusion_probability": 1.0}, r"prior_inclusion_probability is 1, but a probability must"),
+    ({"prior_inclusion_probability": 1.0}, r"prior_inclusion_probability is 1, but it must lie"),
     ({"interval": "exact"}, "interval"),
     ({"noise": "gaussian"}, "constant"),
     ({"fdr": 5}, "fdr is 5"),
@@ -65,13 +65,16 @@ DATA = [
      TypeError),
     (lambda: fitted(weights=-np.ones(20)), "Negative values in data passed to `sample_weight`"),
     (lambda: fitted(weights=np.zeros(20)), "at least one non-zero"),
+    (lambda: fitted(weights=np.eye(20)[0]), "1 of 20 rows have a positive sample_weight, but at least 2 are needed"),
+    (lambda: SparseClassifier().fit(X, Y > np.median(Y), (Y > np.median(Y)) * 1.0),
+     "only one class among the rows of positive weight, True"),
     *[(lambda s=s: fitted(y=BOTH, **s), "MultiOutputRegressor")
       for s in ({"noise": "heteroscedastic"}, {"interval": "conformal"})],
     (lambda: partly(classes=[0, 1]), "classes are given to a regressor"),
     (lambda: partly(num_data=3), r"num_data is 3, but it must be an integer of at least 20"),
     (lambda: partly(settings=NOISY), "Call fit first"),
     (lambda: partly(y=Y > 0, kind=SparseClassifier, classes=[]), "classes is empty, but"),
-    *[(lambda label=label: SparseClassifier().fit(X, np.full(20, label)), rf"y has only one class, {shown}, but")
+    *[(lambda label=label: SparseClassifier().fit(X, np.full(20, label)), rf"y has only one class.*, {shown}, but")
       for label, shown in ((0.0, r"0\.0"), ("a", "'a'"))],
     (lambda: predict_interval(LinearRegression().fit(X, Y), X), "LinearRegression has no intervals", TypeError),
     (lambda: SparseRegressor().predict(X), "not fitted", NotFittedError),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bnnlib.estimators import METHODS, ConvergenceWarning, SparseClassifier, SparseRegressor
+from bnnlib.estimators import METHODS, ConvergenceWarning, SelectionWarning, SparseClassifier, SparseRegressor
 from tests.bnnlib.estimators.tables import QUICK, classes, table
 
 pytestmark = pytest.mark.slow
@@ -32,6 +32,41 @@ def test_predictions_hold_the_noise(fitted):
     assert (std >= fitted.noise_scale_ * (1 - 1e-9)).all()
     wide = fitted.predict(x, return_interval=True, level=0.99)[1]
     assert (wide[:, 0] < interval[:, 0]).all() and (wide[:, 1] > interval[:, 1]).all()
+
+
+def line(rows: int):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 5))
+    return x, 2.0 * x[:, 0] + 0.1 * rng.normal(size=rows)
+
+
+def test_dense_networks_are_not_taken_for_a_sparse_linear_model():
+    x, y = line(60)
+    dense = SparseRegressor("gaussian", epochs=5, random_state=0).fit(x, y)
+    assert dense.hidden_ == (16,) and dense.support_.all() and dense.percent_active_ == 100.0
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+@pytest.mark.parametrize("which", ["inputs", "targets"])
+def test_units_change_nothing(scale, which):
+    """By a power of two, which rounds nothing."""
+    power = np.exp2(np.round(np.log2(scale)))
+    x, y = line(60)
+    settings = {"epochs": 5, "random_state": 0}
+    plain = SparseRegressor(**settings).fit(x, y)
+    other = SparseRegressor(**settings).fit(x * power, y) if which == "inputs" else None
+    if other is None:
+        other = SparseRegressor(**settings).fit(x, y * power)
+        assert other.predict(x[:3]) / power == pytest.approx(plain.predict(x[:3]), rel=1e-6)
+    else:
+        assert other.predict(x[:3] * power) == pytest.approx(plain.predict(x[:3]), rel=1e-6)
+    assert other.selected_features_.tolist() == plain.selected_features_.tolist()
+
+
+def test_weights_that_are_shares_are_told_of():
+    x, y = line(40)
+    with pytest.warns(SelectionWarning, match=r"stand for 1 by their sample_weight, .*Multiply sample_weight by 40"):
+        SparseRegressor(random_state=0).fit(x, y, np.full(40, 1 / 40))
 
 
 def test_selection(fitted):

@@ -5,7 +5,15 @@ import math
 import torch
 
 from bnnlib import metrics
-from bnnlib.metrics import apply_temperature, auroc, coverage, fit_temperature, predictive_entropy, rmse
+from bnnlib.metrics import (
+    apply_temperature,
+    auroc,
+    central_interval,
+    coverage,
+    fit_temperature,
+    predictive_entropy,
+    rmse,
+)
 from chapters.batch_statistics.formulas import entropy_cdf
 from tests.refused import refusals
 
@@ -38,6 +46,9 @@ REFUSED = {
         (lambda: rmse(t(NAN), zeros(1)), "1 NaN or infinite"),
         (lambda: rmse(zeros(1), t(INF)), "target has 1 NaN"),
         (lambda: coverage(zeros(1, 3), zeros(3)), "at least two draws"),
+        (lambda: coverage(zeros(1, 3), zeros(3), dim=0), r"\(1, 3\), but an interval needs two along dimension 0"),
+        (lambda: central_interval(zeros(0, 3)), "an interval needs two"),
+        (lambda: central_interval(zeros(5, 3), level=95), "For 95 % pass 0.95"),
         (lambda: coverage(zeros(5, 3), zeros(4)), r"\(5, 3\).*\(4,\)"),
         (lambda: coverage(torch.full((5, 3), NAN), zeros(3)), "draws has 15 NaN"),
         (lambda: coverage(zeros(5, 3), zeros(3), 1.0), "level is 1"),

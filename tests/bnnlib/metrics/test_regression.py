@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from bnnlib import metrics
+from tests.seeded import normal
 
 
 def test_rmse_by_hand():
@@ -26,6 +27,14 @@ def test_each_network_of_a_stack_has_its_own():
         )
     low, high = metrics.central_interval(draws, 0.5, dim=0)
     assert torch.equal(100.0 * ((low <= target) & (target <= high)).double().mean(dim=(1, 2)), shares)
+
+
+@pytest.mark.parametrize("what", ["draws", "target"])
+def test_a_network_that_has_diverged_covers_nan_beside_others(what):
+    given = {"draws": normal(100, 2, 4, seed=1), "target": normal(2, 4, seed=2)}
+    given[what][..., 0, 1] = math.nan
+    shares = metrics.coverage(**given, dim=1)
+    assert shares.isnan().tolist() == [True, False]
 
 
 def test_coverage_counts_the_targets_inside_the_band():

@@ -79,10 +79,14 @@ def test_kl_gradient_is_exact_however_the_passes_are_ordered(exact_network, x):
         assert_same(total(run), expected)
 
 
-def test_kl_gradient_follows_parameters_that_changed_after_the_pass(exact_network, x):
+@pytest.mark.parametrize("replaced", [False, True])
+def test_kl_gradient_follows_parameters_that_changed_after_the_pass(exact_network, x, replaced):
     exact_network(x)
     with torch.no_grad():
-        for p in exact_network.parameters():
+        for layer in (part for part in exact_network.modules() if part._parameters) if replaced else ():
+            for name, p in [pair for pair in layer._parameters.items() if pair[1] is not None]:
+                setattr(layer, name, torch.nn.Parameter(1.1 * p))
+        for p in () if replaced else exact_network.parameters():
             p.mul_(1.1)
     ours = torch.autograd.grad(bnn.kl_gradient(exact_network), list(exact_network.parameters()), allow_unused=True)
     theirs = torch.autograd.grad(bnn.kl_divergence(exact_network), list(exact_network.parameters()), allow_unused=True)

@@ -1,5 +1,6 @@
 """Posterior predictive draws: one function a sample, whatever the chunks."""
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -17,6 +18,13 @@ def test_samples_do_not_depend_on_the_chunks(any_network, x):
         # only the order of summation within a product may differ
         torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-12)
     assert not torch.allclose(whole[0], whole[1])
+
+
+def test_a_table_is_read_as_its_array_is(x):
+    network = bnn.to_bayesian(nn.Linear(x.shape[1], 2)).to(x.dtype)
+    array = x.numpy()
+    draws = [bnn.predict(network, one, 3, generator=generator(0)) for one in (pd.DataFrame(array), array.tolist(), x)]
+    assert torch.equal(draws[0], draws[2]) and torch.equal(draws[1], draws[2])
 
 
 def test_modes_are_restored_and_eval_is_used_inside():

@@ -101,6 +101,10 @@ REFUSED = {
         (lambda: bnn.GaussianLinear.from_deterministic(nn.Conv2d(1, 1, 1)), "not Conv2d", TypeError),
     ],
     "modes and objective": [
+        *[(lambda v=v: bnn.GaussianLinear(2, 2, prior_scale=v), rf"prior_scale has shape \({n}\), but it must be one")
+          for n, v in (("2,", torch.ones(2)), ("0,", torch.ones(0)))],
+        (lambda: bnn.SpikeSlabLinear(2, 2, **SPIKE_SLAB | {"prior_inclusion_probability": torch.full((2, 2), 0.1)}),
+         r"prior_inclusion_probability has shape \(2, 2\), but it must be one number"),
         (lambda: setattr(bnn.GaussianLinear(2, 2), "weight_mode", "avarage"),
          "weight_mode is 'avarage', but it must be one of 'sample', 'mean', 'selected'"),
         *[(lambda c=c: entered(c, PLAIN), r"Linear has no Bayesian layers.*to_bayesian")
@@ -211,6 +215,9 @@ REFUSED = {
         (lambda: laplace(data=(x(6, 4), x(6)), likelihood="regression"), "as many numbers"),
         (lambda: laplace(data=(x(6, 4), torch.zeros(5).long())), "x has 6 rows and y has 5"),
         (lambda: bnn.to_laplace(mlp((4, 3)), []), "data have no rows"),
+        (lambda: laplace(mlp((4, 1)), (x(6, 4), torch.zeros(6).long())), "the network has one output"),
+        (lambda: laplace(data=(x(6, 4), torch.zeros(6))), r"y has type torch.float32.*integers from 0 to 2"),
+        (lambda: laplace(data=(x(6, 4), torch.arange(6))), "values from 0 to 5, but labels are integers from 0 to 2"),
         (lambda: laplace(data=(x(0, 4), torch.zeros(0).long())), "data have no rows"),
         (lambda: laplace(data=(x(6, 4) * torch.nan, torch.arange(6) % 3)), "loss on the data is nan.*Look for NaN"),
         (lambda: laplace(data=(x(6, 4), x(6, 3) * torch.inf), likelihood="regression"), "loss on the data is inf"),
