@@ -166,11 +166,13 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
                     "the network has one output, but a classification needs a logit for each of two or more classes. "
                     "Append the logit 0 in front of it, or train two outputs."
                 )
-            if y.is_floating_point() or not ((y >= 0) & (y < output.shape[1])).all():
-                raise ValueError(
-                    f"y has type {y.dtype} and values from {y.min():g} to {y.max():g}, but labels are integers from 0 "
-                    f"to {output.shape[1] - 1}. Convert them with .long(), or say likelihood='regression'."
-                )
+            if not (y.is_floating_point() and y.shape == output.shape):  # which are probabilities
+                if y.is_floating_point() or not ((y >= 0) & (y < output.shape[1])).all():
+                    raise ValueError(
+                        f"y has type {y.dtype} and values from {y.min():g} to {y.max():g}, but labels are integers "
+                        f"from 0 to {output.shape[1] - 1}. Leave other rows out, or say likelihood='regression'."
+                    )
+                y = y.long()
             return float(F.cross_entropy(output, y, reduction="sum"))
         if y.numel() != output.numel():
             raise ValueError(

@@ -34,7 +34,8 @@ def predict(
 
     Args:
         model: with Bayesian layers.
-        x: inputs, shape (batch, ...), on the model's device; or an array, a list or a table, which are taken there.
+        x: inputs, shape (batch, ...), on the model's device; or an array, a list or a table of numbers, which are taken
+            there; whole numbers stay whole, as an embedding reads them.
         num_samples: S.
         chunk_size: rows in one forward pass; it bounds the memory beyond the result and does not change the draws.
         generator: of the weights, on the model's device.
@@ -55,7 +56,7 @@ def predict(
     Raises:
         ValueError: a count is below 1, draws_at_once is another word than "auto", x has no rows, or the model has no
             Bayesian layers.
-        TypeError: the model does not return one tensor with a row for each input.
+        TypeError: the model does not return one tensor with a row for each input, or x holds more than numbers.
         RuntimeError: draws_at_once is above 1, and the model does what `torch.func.vmap` cannot.
 
     Example:
@@ -113,7 +114,13 @@ def _chosen(model: nn.Module, rows: Tensor) -> int:
 def _on_device_of(model: nn.Module, x: Any) -> Tensor:
     """An array, a list or a table as the model reads numbers: on its device, and of its dtype unless they are whole."""
     parameter = next(model.parameters(), torch.empty(0))
-    values = torch.as_tensor(x if isinstance(x, np.ndarray) else np.array(x))
+    array = x if isinstance(x, np.ndarray) else np.array(x)
+    if array.dtype == object:  # columns of several types
+        try:
+            array = array.astype(float)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"x is a {type(x).__name__} that holds more than numbers ({error}); encode it.") from error
+    values = torch.as_tensor(array)
     return values.to(parameter.device, parameter.dtype if values.is_floating_point() else values.dtype)
 
 

@@ -58,15 +58,19 @@ def run_all(
     device = device_of(device)
     warn_of_changes(profile)
     plans, rows, tried = [], [], set()
+
+    def late() -> bool:
+        return budget is not None and time.monotonic() - started >= budget
+
     work: dict[tuple[str, str], tuple[Task, Row]] = {}
     for name in sorted(catalog.names(), key=lambda one: -catalog.get(one).value):
         if profile not in catalog.get(name).profiles:
             continue
         try:
             plan = Plan(name, profile, device, threads)
-            late = budget is not None and time.monotonic() - started >= budget
-            if not dry_run and not late and _fetch_for(plan, tried):
-                plan = Plan(name, profile, device, threads)
+            with contextlib.suppress(_BudgetSpent), _deadline(None if dry_run or late() else budget, started):
+                if not dry_run and not late() and _fetch_for(plan, tried):
+                    plan = Plan(name, profile, device, threads)
             others = {one: stored_entries(name, one) for one in catalog.get(name).profiles if one != profile}
         except StoreError as error:
             say(f"{name}: {error}")
@@ -76,7 +80,7 @@ def run_all(
         for task in plan.todo():
             if task.name not in work:
                 rows.append({"experiment": task.experiment, "cell": task.cell.label})
-                state = "no data" if plan.lacks(task) else "to do"
+                state = "no data" if plan.lacks(task) and not late() else "to do"
                 rows[-1] |= {"minutes": minutes(plan, task, others), "state": state}
                 work[task.name] = task, rows[-1]
     _tell(rows)
@@ -86,7 +90,7 @@ def run_all(
     def heard(task: Task, entry: dict[str, Any]) -> None:
         work[task.name][1]["state"] = "failed" if entry["failed"] else "done"
 
-    spent = budget is not None and time.monotonic() - started >= budget
+    spent = late()
     todo = [task for task, row in work.values() if row["state"] == "to do" and not spent]
     with contextlib.suppress(_BudgetSpent), _deadline(None if spent else budget, started):
         results = [Result(plan, command) for plan in plans]

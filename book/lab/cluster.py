@@ -49,6 +49,7 @@ class Cluster:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         self._running: dict[Future, Task] = {}
         with ExitStack() as opened:
+            self._answer = opened.enter_context(noted_interrupts())
             try:
                 with _held_interrupts() if scheduler is None else nullcontext():
                     address = _reachable(scheduler) if scheduler else opened.enter_context(_local(jobs))
@@ -64,7 +65,6 @@ class Cluster:
                 self._client.register_plugin(_Shield())
             self._sees = scheduler is None or all(self._client.run(os.path.isdir, folder).values())
             self._completed = as_completed(loop=self._client.loop)
-            self._answer = opened.enter_context(noted_interrupts())
             self._opened = opened.pop_all()
 
     def has_room(self) -> bool:
@@ -121,7 +121,7 @@ def _reachable(address: str) -> str:
 
 @contextmanager
 def _held_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C and alarms back until the workers have started, in them for ever: only the runner answers.
+    """Start processes that no Ctrl-C and no alarm reaches: only the runner answers, and it ends them.
 
     A process inherits what its parent's thread holds back; a handler it would not.
     """

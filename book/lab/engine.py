@@ -71,4 +71,4 @@ def outcomes(tasks: Sequence[Task], jobs: int = 1, scheduler: str | None = None)
                     lost = [one for one in waiting.values() if task.name in {need.name for need in one.needs}]
                     note = next((row["note"] for row in entry["rows"] if row.get("note")), "unknown")
                     why = f"{task.cell.label} of {task.experiment}, which this cell needs, failed: {note}"
-                    settled += [(waiting.pop(one.name), failure(one, why)) for one in lost]
+                    settled += [(waiting.pop(one.name), failure(one, why) | {"lost": True}) for one in lost]

@@ -67,7 +67,8 @@ class Plan:
         self._where = {"device": device, "threads": threads, "devices": devices}
         self.data: dict[str, str] = {}
         self.tasks = [self.task(self.experiment, cell) for cell in cells_of(self.experiment, profile)]
-        stored = stored_entries(name, profile)
+        self.stamp = store.stamp(store.result_path(name, profile))
+        self.stored = stored = stored_entries(name, profile)
         self.entries: dict[str, Entry | None] = {}
         for task in self.tasks:
             known = read_entry(_folder(name), task.key)
@@ -122,14 +123,15 @@ class Plan:
         return found
 
     def renew(self, only: str | None = None) -> None:
-        """Compute the chosen tasks again, or those of them that an interrupted run of this kind has left.
+        """Compute the chosen tasks again, or those of them that the same choice of today's code, interrupted, has left.
 
         What is known of a cell, its product too, stays until the new one takes its place.
         """
         chosen = self.chosen(only)
-        left = [task for task in chosen if task.renews]
+        marks = {task.key: f"{task.about['code']} {only or ''}".strip() for task in chosen}
+        left = [task for task in chosen if task.marked == marks[task.key]]
         for task in chosen if not left else ():
-            task.mark()
+            task.mark(marks[task.key])
         self.renewed = {task.key for task in left or chosen}
 
     def known(self, task: Task) -> bool:

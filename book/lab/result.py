@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 
 from book.lab import inputs, provenance, store
 from book.lab.plan import Entry, Plan, matching, stored_entries
@@ -25,11 +24,7 @@ class Result:
         self.old = store.read_result(self.path) if self.path.exists() else None
         self.before = self.old["provenance"].get("wall_minutes", 0.0) if self.old else 0.0  # of the earlier parts
         self._own: set[str] = set()  # keys of the cells that this run has computed
-        self._seen = self._stamp()
-
-    def _stamp(self) -> tuple[int, int] | None:
-        about = self.path.stat() if self.path.exists() else None
-        return about and (about.st_mtime_ns, about.st_size)
+        self._seen, self._known = plan.stamp, {name: _about(entry) for name, entry in plan.stored.items()}
 
     def take(self, task: Task, entry: Entry) -> None:
         """A cell that has been computed."""
@@ -45,35 +40,44 @@ class Result:
 
     def save(self) -> dict[str, Any]:
         """Write the result, unless the stored one says the same; return the merged one."""
-        with FileLock(store.home() / "cache" / "runs" / self.plan.experiment.name / f"{self.plan.profile}.lock"):
-            self._adopt()
-            result, old = self.merge(), self.old
-            if not result["cells"]:
-                return result
-            if old and all(store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")):
-                # nothing new: the provenance of the run that made the rows stays
-                result["provenance"] = old["provenance"] | {"cells": result["provenance"]["cells"]}
-                if result["provenance"] == old["provenance"]:
-                    return old
-            store.save_result(result, self._arrays(result))
-            self.old, self._seen = result, self._stamp()
+        result, new = self._next()
+        if not new and store.stamp(self.path) == self._seen:
             return result
+        with store.locked(self.plan.experiment.name, self.plan.profile):
+            if store.stamp(self.path) not in (None, self._seen):
+                self._adopt()
+            result, new = self._next()
+            if new:
+                store.save_result(result, self._arrays(result))
+                self._look(result)
+        return result
+
+    def _next(self) -> tuple[dict[str, Any], bool]:
+        """The merged result, and whether the file says something else."""
+        result, old = self.merge(), self.old
+        if not result["cells"]:
+            return result, False
+        if old and all(store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")):
+            # nothing new, but for the counts: the provenance of the run that made the rows stays
+            result["provenance"] = old["provenance"] | {"cells": result["provenance"]["cells"]}
+            if result["provenance"] == old["provenance"]:
+                return old, False
+        return result, True
+
+    def _look(self, result: dict[str, Any]) -> None:
+        """Remember the result as what stands in the file."""
+        self.old, self._seen = result, store.stamp(self.path)
+        self._known = {one["id"]: _about(one) for one in result["cells"]}
 
     def _adopt(self) -> None:
         """Take over the cells that another run has written into the file since this one has read it."""
-        if self._stamp() in (None, self._seen):
-            return
         now = store.read_result(self.path)
-        before = {one["id"]: one for one in (self.old or {"cells": []})["cells"]}
-        new = {
-            about["id"]: about | {"rows": rows}
-            for about, rows in store.by_cell(now)
-            if before.get(about["id"]) != about
-        }
+        stored = {about["id"]: about | {"rows": rows} for about, rows in store.by_cell(now)}
+        new = {name: entry for name, entry in stored.items() if self._known.get(name) != _about(entry)}
         for task in self.plan.tasks:
-            if task.key not in self._own and (entry := matching(new, task)) and not entry["failed"]:
+            if task.key not in self._own and (entry := matching(new, task)):
                 self.plan.entries[task.key] = entry
-        self.old = now
+        self._look(now)
 
     def outdated(self) -> list[Entry]:
         """Cells of the stored result that are asked for in another form now, and whose place nothing new has taken.
@@ -146,6 +150,11 @@ class Result:
                 own = {key[3]: value for key, value in before.items() if key[:3] == where}
             arrays |= {"|".join(map(str, (*where, array))): value for array, value in own.items()}
         return arrays
+
+
+def _about(entry: Entry) -> dict[str, Any]:
+    """A cell without its rows."""
+    return {key: entry[key] for key in _KEPT if key in entry}
 
 
 def _places(entry: Entry) -> set[tuple[str, str, int]]:

@@ -77,6 +77,8 @@ def run(
         plan.renew(only)
     chosen, todo = plan.chosen(only), plan.todo(only)
     known = sum(map(plan.known, chosen))
+    if 0 < len(plan.renewed) < len(chosen):
+        say(f"going on with {len(plan.renewed)} of {len(chosen)} cells, which an interrupt of this command has left")
     say(f"{name} ({profile}): {len(plan.tasks)} cells, {known} of {len(chosen)} chosen ones are known")
     (result,) = compute([plan], todo, [Result(plan, command)], jobs, scheduler, command)
     return result
@@ -101,8 +103,13 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
                 number = owners.get(task.name)
                 if number is None:
                     continue  # of another experiment, which needs it only as a beginning
-                if entry["failed"] and plans[number].known(task):
-                    continue  # it ran again for its product alone, and its rows are good
+                known = plans[number].entries[task.key]
+                if (
+                    known
+                    and not known["failed"]
+                    and (entry.get("lost") or (entry["failed"] and plans[number].known(task)))
+                ):
+                    continue  # it ran again for its product alone, or not at all, and its rows are good
                 results[number].take(task, entry)
                 results[number].save()
                 touched.add(number)
@@ -133,7 +140,14 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
 def _keep(task: Task, entry: dict[str, Any]) -> None:
     """Into the cache, where a worker that does not see it could not put it."""
     product = entry.pop("sent", None)
-    if product is not None or entry["failed"] or task.renews or not (Path(task.folder) / f"{task.key}.json").exists():
+    if entry.get("lost") and task.marked is not None:
+        return  # what is known of it stays, and it is asked for again
+    if (
+        product is not None
+        or entry["failed"]
+        or task.marked is not None
+        or not (Path(task.folder) / f"{task.key}.json").exists()
+    ):
         task.keep(entry, product)
 
 
@@ -141,7 +155,7 @@ def _refresh(plans: list[Plan]) -> None:
     """What another run, or a worker whose rows were still on their way, has put into the cache meanwhile."""
     for plan in plans:
         for task in plan.tasks:
-            if plan.known(task) or (task.key in plan.renewed and task.renews):
+            if plan.known(task) or (task.key in plan.renewed and task.marked is not None):
                 continue
             plan.entries[task.key] = read_entry(Path(task.folder), task.key) or plan.entries[task.key]
             plan.renewed.discard(task.key)
@@ -194,7 +208,7 @@ def warn_of_bfloat16(todo) -> None:
 
 def spelled(seconds: float) -> str:
     """A time as ``--budget`` takes it."""
-    return f"{seconds / 60:g}m" if seconds >= 120 else f"{seconds:g}s"
+    return f"{seconds / 60:g}m" if seconds >= 120 else f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def command_of(name, profile, device, jobs, scheduler, threads, only=None, devices=1, again=False, budget=None) -> str:

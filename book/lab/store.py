@@ -9,12 +9,13 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from bnnlib._files import StoreError, write_atomic
 
@@ -53,6 +54,32 @@ def home() -> Path:
 def result_path(name: str, profile: str) -> Path:
     """Where the result of one experiment and profile lies."""
     return home() / "results" / f"{name}.{profile}.json"
+
+
+@contextmanager
+def locked(name: str, profile: str) -> Iterator[None]:
+    """Be the only one who reads and writes this result.
+
+    Raises:
+        StoreError: the cache, which holds the lock, cannot be written.
+    """
+    path = home() / "cache" / "runs" / name / f"{profile}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        lock.acquire()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be locked ({error.strerror}); set BNNLIB_HOME to a folder of yours") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What is another one when the file has been written again; None where there is none."""
+    about = path.stat() if path.exists() else None
+    return about and (about.st_ino, about.st_mtime_ns, about.st_size)
 
 
 def _encode(value: Any) -> Any:

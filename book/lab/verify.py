@@ -133,6 +133,7 @@ class _Evidence:
         self.states = states_of(self.experiment, self.result)
         self.new: list[dict[str, Any]] = []  # certificates
         self.renewed = False
+        self._before = self._probes()
         self._cells: dict[tuple[str, str], dict[str, Cell]] = {}
         self._real: dict[str, list[Cell]] = {}  # the stored cells behind a probe
         self._codes = {about["id"]: about["code"] for about in self.result["cells"]}
@@ -244,10 +245,21 @@ class _Evidence:
         one["codes"][state.method], one["since"][state.method] = state.code, state.before
         one["difference"] = max(one["difference"], far)
 
+    def _probes(self) -> dict[str, str]:
+        """The text of every probe, by kind."""
+        return {kind_of(probe["cell"]): store.to_json(probe) for probe in self.result["probes"]}
+
     def save(self) -> None:
-        """Write the result if anything has come to it."""
-        if self.new or self.renewed:
-            name = self.experiment.name
+        """Write what has come to the result, into what stands there by now: a run may have stored cells meanwhile."""
+        if not (self.new or self.renewed):
+            return
+        name = self.experiment.name
+        changed = {kind for kind, text in self._probes().items() if self._before.get(kind) != text}
+        own = [probe for probe in self.result["probes"] if kind_of(probe["cell"]) in changed]
+        with store.locked(name, self.profile):
+            self.result = store.load_result(name, self.profile)
+            others = [probe for probe in self.result["probes"] if kind_of(probe["cell"]) not in changed]
+            self.result["probes"] = [*others, *own]
             self.result["certificates"] += self.new
             arrays = {"|".join(map(str, key)): value for key, value in store.load_arrays(name, self.profile).items()}
             store.save_result(self.result, arrays)

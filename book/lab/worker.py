@@ -58,17 +58,17 @@ class Task:
         return Path(self.folder) / f"{self.key}.product.pt"
 
     @property
-    def renews(self) -> bool:
-        """Whether it is to be computed again although it is known."""
-        return self._mark.exists()
+    def marked(self) -> str | None:
+        """What has asked to have it computed again although it is known; None where nothing has."""
+        return self._mark.read_text() if self._mark.exists() else None
 
     @property
     def _mark(self) -> Path:
         return Path(self.folder) / f"{self.key}.again"
 
-    def mark(self) -> None:
+    def mark(self, text: str) -> None:
         """Have it computed again, from its beginning."""
-        write_atomic(self._mark, b"")
+        write_atomic(self._mark, text.encode())
         _Timed(Path(self.folder) / f"{self.key}.checkpoint.pt").delete()
 
     def keep(self, entry: dict[str, Any], product: bytes | None) -> None:
@@ -77,7 +77,7 @@ class Task:
         if product is not None:
             write_atomic(self.product, product)
         write_entry(folder, entry)
-        if entry["failed"] and self.renews:
+        if entry["failed"] and self.marked is not None:
             (folder / f"{self.key}.json").unlink(missing_ok=True)  # else it would be taken for today's
         self._mark.unlink(missing_ok=True)
 
@@ -117,7 +117,7 @@ def execute(task: Task) -> dict[str, Any]:
     # not see this folder; it then only returns the rows.
     with FileLock(folder / f"{task.key}.lock") if folder.is_dir() else nullcontext():
         stored = read_entry(folder, task.key)
-        if stored is not None and not stored["failed"] and whole(task, stored) and not task.renews:
+        if stored is not None and not stored["failed"] and whole(task, stored) and task.marked is None:
             return stored  # another run, or Dask, which runs a finished cell again when its worker died
         entry, product = _compute(task)
         if folder.is_dir():

@@ -193,6 +193,16 @@ def test_the_network_stays_in_eval_in_training():
     assert posterior.training and not any(module.training for module in posterior.network.modules())
 
 
+def test_labels_of_any_whole_type_and_probabilities_are_read():
+    model, x = nn.Sequential(nn.Linear(4, 2)), torch.randn(12, 4)
+    labels = torch.arange(12) % 2
+    evidence = [
+        to_laplace(model, (x, y)).log_evidence()
+        for y in (labels, labels.bool(), labels.int(), nn.functional.one_hot(labels).float())
+    ]
+    assert evidence == pytest.approx([evidence[0]] * 4)
+
+
 def test_a_batch_without_rows_changes_nothing():
     x, y, _, _, model = ridge()
     one, other = (to_laplace(model, data, "regression") for data in ([(x[:0], y[:0]), (x, y)], [(x, y)]))

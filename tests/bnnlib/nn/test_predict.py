@@ -25,6 +25,10 @@ def test_a_table_is_read_as_its_array_is(x):
     array = x.numpy()
     draws = [bnn.predict(network, one, 3, generator=generator(0)) for one in (pd.DataFrame(array), array.tolist(), x)]
     assert torch.equal(draws[0], draws[2]) and torch.equal(draws[1], draws[2])
+    mixed = pd.DataFrame(array).assign(last=array[:, -1] > 0)
+    bnn.predict(bnn.to_bayesian(nn.Linear(mixed.shape[1], 2)), mixed, 3)
+    with pytest.raises(TypeError, match=r"x is a DataFrame that holds more than numbers.*'Bern'"):
+        bnn.predict(network, mixed.assign(last="Bern"), 3)
 
 
 def test_modes_are_restored_and_eval_is_used_inside():

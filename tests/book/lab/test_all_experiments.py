@@ -86,6 +86,22 @@ def test_data_that_can_be_had_are_fetched_once_and_known_to_the_cell(tiny, monke
     assert run_all("smoke") == []
 
 
+def test_a_spent_budget_fetches_nothing_and_leaves_what_has_no_data_to_do(tiny, monkeypatch, capsys):
+    _choose(monkeypatch, "tiny-data")
+    monkeypatch.setattr(datasets, "available", lambda name: False)
+    monkeypatch.setattr(datasets, "fetch", lambda name: pytest.fail("it is too late"))
+    rows = run_all("smoke", budget=1e-9)
+    assert [row["state"] for row in rows] == ["to do"] and "The same command goes on" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a system without alarms")
+def test_a_budget_ends_a_fetch_too(tiny, monkeypatch):
+    _choose(monkeypatch, "tiny-data")
+    monkeypatch.setattr(datasets, "available", lambda name: False)
+    monkeypatch.setattr(datasets, "fetch", lambda name: wait_for(lambda: False))
+    assert [row["state"] for row in run_all("smoke", budget=0.2)] == ["to do"]
+
+
 def test_a_profile_that_does_not_exist_is_refused():
     with pytest.raises(lab.ExperimentError, match="unknown profile 'boook'"):
         run_all("boook", dry_run=True)
@@ -93,8 +109,8 @@ def test_a_profile_that_does_not_exist_is_refused():
 
 def test_the_command_that_goes_on_has_all_options(tiny, monkeypatch, capsys):
     _choose(monkeypatch, "tiny-long")
-    run_all("smoke", budget=1e-6, device="cpu", jobs=2, threads=3)
-    command = "python -m book run --all --profile smoke --device cpu --jobs 2 --threads 3 --budget 1e-06s"
+    run_all("smoke", budget=0.001, device="cpu", jobs=2, threads=3)
+    command = "python -m book run --all --profile smoke --device cpu --jobs 2 --threads 3 --budget 0.001s"
     assert command in capsys.readouterr().err
 
 

@@ -3,6 +3,7 @@
 import os
 import platform
 import signal
+import subprocess
 import sys
 from collections import Counter
 
@@ -16,7 +17,7 @@ from book.lab.plan import Plan
 from tests.patience import outcome, wait_for
 
 distributed = pytest.importorskip("distributed")
-from book.lab.cluster import _local, noted_interrupts  # noqa: E402 - needs Dask
+from book.lab.cluster import _held_interrupts, _local, noted_interrupts  # noqa: E402 - needs Dask
 
 pytestmark = pytest.mark.slow
 
@@ -182,3 +183,15 @@ def test_a_scheduler_that_does_not_answer_is_a_clear_error(tiny, monkeypatch):
     monkeypatch.setattr("book.lab.cluster.CONNECT_SECONDS", 0.2)
     with pytest.raises(lab.ExperimentError, match=r"no Dask scheduler .*dask worker"):
         lab.run("tiny-good", scheduler="tcp://127.0.0.1:9")
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="a system that cannot hold signals back")
+def test_an_interrupt_at_the_start_is_noted_and_does_not_reach_what_is_started():
+    asks = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    started = []
+    with pytest.raises(KeyboardInterrupt), noted_interrupts() as answer:
+        with _held_interrupts():
+            os.kill(os.getpid(), signal.SIGINT)
+            started.append(subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True).stdout)
+        answer()
+    assert started == ["True\n"]

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import socket
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,9 +14,10 @@ import torch
 
 from bnnlib._files import StoreError
 from book import lab
-from book.lab import ExperimentError, catalog, keys, load_arrays, load_result, runner
+from book.lab import ExperimentError, catalog, keys, load_arrays, load_result, plan, runner
 from book.lab import store as files
 from book.lab.cells import Cell, Need
+from tests.patience import wait_for
 
 
 def test_a_second_run_computes_nothing_and_leaves_the_file(tiny, capsys):
@@ -103,6 +105,67 @@ def test_what_another_run_has_written_meanwhile_is_not_written_over(tiny, monkey
     last = {one["cell"]["setting"]: one["seconds"] for one in lab.run("tiny-good", only="d", again=True)["cells"]}
     assert [setting for setting in "abcd" if first[setting] != last[setting]] == ["b", "d"]
     assert load_result("tiny-good", "smoke")["provenance"]["cells"]["done"] == 4
+
+
+def test_another_choice_or_other_code_begins_known_cells_anew(tiny, monkeypatch):
+    lab.run("tiny-good")
+    _interrupting(monkeypatch, after=1)
+    with pytest.raises(KeyboardInterrupt):
+        lab.run("tiny-good", again=True)
+    lab.run("tiny-good", only="a", again=True)
+    assert tiny.started() == {"a": 3, "b": 1, "c": 1, "d": 1}
+    monkeypatch.setattr(plan, "code_of", lambda experiment, cell: "0" * 16)
+    lab.run("tiny-good", again=True)
+    assert tiny.started() == {"a": 4, "b": 2, "c": 2, "d": 2}
+
+
+def test_a_cell_that_lacks_what_it_needs_keeps_what_is_known_of_it(tiny, monkeypatch):
+    before = lab.run("tiny-needs")
+    monkeypatch.setenv("TINY_FAILS", "network")
+    after = lab.run("tiny-needs", again=True)
+    kept = [[row for row in one["rows"] if row["setting"] != "network"] for one in (before, after)]
+    assert kept[0] == kept[1] and [row["metric"] for row in after["rows"] if row["setting"] == "network"] == ["error"]
+
+
+def test_what_is_written_between_reading_and_the_first_cell_is_seen(tiny, monkeypatch):
+    lab.run("tiny-good")
+    say = runner.say
+
+    def other_run_first(text):
+        monkeypatch.setattr(runner, "say", say)
+        lab.run("tiny-good", only="b SVBNN", again=True)
+
+    monkeypatch.setattr(runner, "say", other_run_first)
+    first = {one["cell"]["setting"]: one["seconds"] for one in load_result("tiny-good", "smoke")["cells"]}
+    last = {one["cell"]["setting"]: one["seconds"] for one in lab.run("tiny-good", only="d", again=True)["cells"]}
+    assert [setting for setting in "abcd" if first[setting] != last[setting]] == ["b", "d"]
+
+
+def test_a_result_is_written_by_one_at_a_time(tiny):
+    lab.run("tiny-good", only="a")
+    with files.locked("tiny-good", "smoke"):
+        run = threading.Thread(target=lab.run, args=("tiny-good",), kwargs={"only": "b"})
+        run.start()
+        wait_for(lambda: tiny.started()["b"] == 1)
+        run.join(0.3)
+        assert run.is_alive() and len(load_result("tiny-good", "smoke")["cells"]) == 1
+    run.join()
+    assert len(load_result("tiny-good", "smoke")["cells"]) == 2
+
+
+def test_where_nothing_is_new_nothing_is_locked(tiny, monkeypatch):
+    lab.run("tiny-good")
+    monkeypatch.setattr(files, "FileLock", lambda path: pytest.fail("it was locked"))
+    lab.run("tiny-good")
+
+
+def test_a_lock_that_cannot_be_made_is_a_sentence(tiny, monkeypatch):
+    def refused(path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(files, "FileLock", refused)
+    with pytest.raises(StoreError, match="cannot be locked"):
+        lab.run("tiny-good")
 
 
 def test_wrong_counts_in_a_stored_result_are_put_right(tiny):
