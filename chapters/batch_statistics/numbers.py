@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy import stats
@@ -11,10 +11,12 @@ from scipy import stats
 from book import lab
 from book.lab.queries import Rows
 from chapters.batch_statistics.experiments.cifar5 import DRAWN
+from chapters.batch_statistics.experiments.whole_batches import EPOCHS, STORED, WHOLE
 from chapters.batch_statistics.figures.results import CONTROL, PLACES
 
 NETWORKS = {"lenet": "LeNet-5", "vgg": "VGG-11", "resnet": "ResNet-18"}
 DEEP = ("vgg", "resnet")
+RUNGS = {"sbn": "SBN"} | {name.split()[1]: name for name in STORED}  # of the ladder to whole batches
 SETTINGS = NETWORKS | {"drawn": DRAWN}  # VGG-11 with other known classes
 
 
@@ -125,9 +127,11 @@ def _whole() -> dict[str, str]:
     speeds = {"16": "K=50, 16 rows", "32": "K=50, 32 rows", "128": "K=50, 128 rows"}
     found = {key: lab.stored_values("sbn-speed", where, "SBN", "speedup") for key, where in speeds.items()}
     texts = {f"speed-{key}": lab.mean(values, "{:.1f}") for key, values in found.items()}
-    for metric, digits in (("nll", 4), ("accuracy", 2), ("entropy_unknown", 3), ("auroc", 2)):
-        pair = "sbn-batches", "LeNet-5", "SBN", "Whole batches"
-        texts[f"whole-{metric}"] = lab.difference(*pair, metric, digits)
+    for setting, epochs in EPOCHS.items():
+        for key, method in RUNGS.items():
+            for metric, digits in (("nll", 4), ("entropy_unknown", 3), ("auroc", 2)):
+                place = f"whole-{epochs}-{key}-{metric.partition('_')[0]}"
+                texts[place] = lab.difference("sbn-batches", setting, method, WHOLE, metric, digits)
     return texts
 
 
@@ -230,11 +234,24 @@ def _claims() -> None:
     says(paired("lenet", CONTROL, "BN", "nll"), 1, "LeNet-5: new averages raise the NLL")
     says(_across("lenet", "SBN", "nll", "BN", "nll_scaled"), 1, "LeNet-5: a temperature has the lower NLL")
     says(paired("lenet", "SBN", CONTROL, "nll_scaled"), -1, "LeNet-5: with temperatures draws lower the NLL")
-    whole = "sbn-batches", "LeNet-5", "SBN"
-    for metric, sign in (("nll", -1), ("entropy_unknown", -1), ("auroc", -1), ("accuracy", 0)):
-        gap = lab.paired_difference(*whole, "Whole batches", metric)
-        says(gap, sign, f"whole batches, {metric}: SBN has the lower NLL, entropy and AUROC, and as many right")
+    for setting in EPOCHS:
+        _whole_claims(setting, says, claim)
     for place in NETWORKS:
         for metric in ("ks_mean", "ks_scale"):
             fit = _mean(place, "SBN", metric)
             claim(fit is None or fit < 1.2 * _perfect(place), f"{place}: the fits are nearly as near as perfect ones")
+
+
+def _whole_claims(setting: str, says: Callable, claim: Callable) -> None:
+    """What the steps between SBN and whole batches say."""
+
+    def less(method: str, metric: str, other: str = WHOLE) -> tuple[float, float, int]:
+        return lab.paired_difference("sbn-batches", setting, method, other, metric)
+
+    for metric in ("entropy_unknown", "auroc"):
+        says(less("SBN", metric), -1, f"{setting}, {metric}: SBN has less than whole batches")
+        says(less("Real layers", metric, "Real marginals"), 1, f"{setting}, {metric}: dependence within layers adds")
+    says(less("SBN", "nll"), -1 if setting == "LeNet-5" else 0, f"{setting}, NLL: lower after one epoch alone")
+    lost, marginal, layers, whole = (abs(less(method, "entropy_unknown")[0]) for method in RUNGS.values())
+    claim(not lost > 0 or abs(lost - marginal) < 0.1 * lost, f"{setting}: real marginals leave the entropy as it is")
+    claim(not lost > 0 or max(layers, whole) < 0.4 * lost, f"{setting}: real layers bring most of the entropy")

@@ -379,6 +379,7 @@ def _as_published(rows: Mapping[str, Rows]) -> dict[str, str]:
     wide, narrow, small = "1200, as published", "400, as published", "1200, smaller start"
     texts = {f"published-{share}": _mean(mnist, wide, f"error_at_{share}") for share in (0, 50, 75, 95, 98)}
     texts |= {f"published-{share}-400": _mean(mnist, narrow, f"error_at_{share}") for share in (0, 98)}
+    texts["published-98-small"] = _mean(mnist, small, "error_at_98")
     texts["published-ratio"] = _mean(mnist, wide, "error_at_98", "sBNN by SNR")
     texts = {key: lab.number(error, "{:.2f}") for key, error in texts.items()}
     for key, setting in (("", wide), ("-400", narrow), ("-small", small)):

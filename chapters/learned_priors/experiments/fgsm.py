@@ -123,13 +123,10 @@ def _with_dropout(model: Network, cell: Cell, x: Tensor, y: Tensor) -> float:
     return metrics.accuracy(mean, y)
 
 
-def _cells(profile: str, replicates: int, points: int) -> list[Cell]:
-    """Two methods of one network each have as many as `points` replicates: three do not decide between them."""
+def _cells(profile: str, replicates: int) -> list[Cell]:
     found = []
     for data, name in NAME.items():
-        for one in cells(data, profile, max(replicates, points), augmented=0):
-            if one.replicates[0] >= (points if one.method in POINT else replicates):
-                continue
+        for one in cells(data, profile, replicates, augmented=0):
             params = {"network": one.params, "sizes": list(SIZES), "draws": NUM_DRAWS}
             found.append(Cell(one.setting, one.method, one.replicates, params, (Need(name, one),)))
     return found
@@ -144,7 +141,7 @@ EXPERIMENTS = [
         name="aeb-fgsm",
         paper="000",
         summary="the networks of aeb-mnist and aeb-fmnist under the fast gradient sign attack",
-        profiles=profiles(_cells, smoke=("smoke", 1, 1), book=("book", 3, 5), paper=("paper", 3, 3)),
+        profiles=profiles(_cells, smoke=("smoke", 1), book=("book", 3), paper=("paper", 3)),
         run_cell=run_cell,
         tiny={"network": TINY},
         reads=reads,
