@@ -184,8 +184,10 @@ class _Evidence:
         stored = {kind: probe for kind, probe in self.stored(state).items() if kind in cells}
         if not cells or (lacking := cells.keys() - stored.keys()):
             return validity.UNPROBED, f"no stored probe of {cells[min(lacking)].label if cells else state.method}", 0.0
-        for code in {probe["code"] for probe in stored.values() if "code" in probe}:
-            if strange := set(state.before) - equal_codes(self.result, state.method, code, set(state.before)):
+        for kind, probe in stored.items():  # which speaks for the cells of its kind alone
+            before = {self._codes[keys.identity(self.experiment, cell)] for cell in self._moved(state, kind)}
+            known = equal_codes(self.result, state.method, probe.get("code", state.code), before)
+            if "code" in probe and (strange := before - known):
                 return validity.UNPROBED, f"the stored probe is of other code than these cells ({min(strange)})", 0.0
         if strange := {probe.get("noise") for probe in stored.values()} - {None, provenance.noise("cpu")}:
             return validity.UNPROBED, f"another noise source: {provenance.noise('cpu')}, was {min(strange)}", 0.0

@@ -170,6 +170,18 @@ def test_a_new_kind_with_a_probe_of_today_leaves_the_others_their_own(pack):
     assert (state.word, state.cells) == ("certified", ["a SVBNN [0-1]"])
 
 
+def test_cells_of_several_codes_are_each_held_to_the_probe_of_their_kind(pack):
+    pack.run(only="a")
+    pack.edit('Cell("c", "VD"', 'Cell("d", "SVBNN", (0,), params | {"wide": True}), Cell("c", "VD"')
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    pack.run(only="d")
+    pack.edit("RATE = 4.0 / 2", "RATE = 6.0 / 3")
+    assert [one.word for one in verify.verify("probed", "book")] == ["certified"]
+    pack.edit("RATE = 6.0 / 3", "RATE = 2.5")
+    (state,) = verify.verify("probed", "book")
+    assert (state.word, state.cells) == ("changed since", ["a SVBNN [0-1]", "d SVBNN [0]"])
+
+
 @pytest.mark.slow
 def test_a_certificate_does_not_speak_for_cells_that_came_later(pack):
     pack.run(only="a")
