@@ -51,13 +51,12 @@ def check_probability(name: str, value: Number, *, open_interval: bool = False) 
     """Return `value` if it is a probability; refuse it by its `name`, and with `open_interval` 0 and 1 too."""
     if open_interval:
         ok, allowed = _holds(value, lambda v: (v > 0) & (v < 1)), "strictly between 0 and 1"
-        hint = "Very small probabilities need a Python float or a float64 tensor: 1e-200 is 0 in float32."
     else:
         ok, allowed = _holds(value, lambda v: (v >= 0) & (v <= 1)), "between 0 and 1"
-        hint = "If you have log-odds, pass torch.sigmoid(logit)."
     if not ok:
-        if not isinstance(value, Tensor | str) and 1 < value <= 100:
-            hint = f"For {value:g} % pass {value / 100:g}."
+        hint = "If you have log-odds, pass torch.sigmoid(logit); if you have percents, divide by 100."
+        if open_interval and _holds(value, lambda v: v <= 1):
+            hint = "Very small probabilities need a Python float or a float64 tensor: 1e-200 is 0 in float32."
         raise ValueError(f"{name} is {_shown(value)}, but it must lie {allowed}. {hint}")
     return value
 

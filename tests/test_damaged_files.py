@@ -135,7 +135,7 @@ def test_a_result_without_a_checksum_is_refused(tmp_path, how):
     first, line, rest = path.read_text().partition(' "sha256": ')[0], *path.read_text().split("\n", 2)[1:]
     assert line.startswith(' "sha256": "')
     path.write_text(first + rest if how == "without the line" else f'{first} "sha256": "",\n{rest}')
-    with pytest.raises(error, match=r"it has no checksum.*Restore it with `git checkout -- data/results`"):
+    with pytest.raises(error, match=r"it has no checksum.*Remove it and run"):
         load()
 
 

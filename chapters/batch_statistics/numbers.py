@@ -251,6 +251,7 @@ def _whole_claims(setting: str, says: Callable, claim: Callable) -> None:
     for metric in ("entropy_unknown", "auroc"):
         says(less("SBN", metric), -1, f"{setting}, {metric}: SBN has less than whole batches")
         says(less("Real layers", metric, "Real marginals"), 1, f"{setting}, {metric}: dependence within layers adds")
+    says(less("Real mini-batches", "auroc", "SBN"), 1, f"{setting}: real mini-batches find clothes better than SBN")
     says(less("SBN", "nll"), -1 if setting == "LeNet-5" else 0, f"{setting}, NLL: lower after one epoch alone")
     lost, marginal, layers, whole = (abs(less(method, "entropy_unknown")[0]) for method in RUNGS.values())
     claim(not lost > 0 or abs(lost - marginal) < 0.1 * lost, f"{setting}: real marginals leave the entropy as it is")

@@ -48,7 +48,7 @@ REFUSED = {
         (lambda: coverage(zeros(1, 3), zeros(3)), "at least two draws"),
         (lambda: coverage(zeros(1, 3), zeros(3), dim=0), r"\(1, 3\), but an interval needs two along dimension 0"),
         (lambda: central_interval(zeros(0, 3)), "an interval needs two"),
-        (lambda: central_interval(zeros(5, 3), level=95), "For 95 % pass 0.95"),
+        (lambda: central_interval(zeros(5, 3), level=95), "level is 95, but .*if you have percents, divide by 100"),
         (lambda: coverage(zeros(5, 3), zeros(4)), r"\(5, 3\).*\(4,\)"),
         (lambda: coverage(torch.full((5, 3), NAN), zeros(3)), "draws has 15 NaN"),
         (lambda: coverage(zeros(5, 3), zeros(3), 1.0), "level is 1"),
