@@ -14,7 +14,7 @@ from torch import nn
 
 from bnnlib._files import DamagedFileError, sealed, unsealed, write_atomic
 from bnnlib.estimators.scatter import Scatter
-from bnnlib.train.checkpoint import _require_plain
+from bnnlib.train.checkpoint import plain
 
 _HEAD = b"bnnlib estimator 1\n"
 
@@ -57,7 +57,7 @@ class Saved:
             content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": network.memory()}
         if (scatter := getattr(self, "_scatter", None)) is not None:
             content["scatter"] = scatter.kept()
-        _require_plain({name: content[name] for name in ("settings", "fitted")}, type(self).__name__)
+        content |= plain({name: content[name] for name in ("settings", "fitted")}, type(self).__name__)
         buffer = io.BytesIO()
         torch.save(content, buffer)
         write_atomic(Path(path), sealed(_HEAD, buffer.getvalue()))
@@ -98,7 +98,7 @@ def _plain(value: Any) -> Any:
         return {"texts": value.tolist(), "object": value.dtype.kind == "O"}
     if isinstance(value, np.ndarray):
         return {"array": torch.from_numpy(value.copy())}
-    return value.item() if isinstance(value, np.generic) else value
+    return value
 
 
 def _back(value: Any) -> Any:

@@ -64,9 +64,8 @@ class Checkpoint:
         Raises:
             TypeError: for any other type (a NumPy array, a module), which could not be read back safely.
         """
-        _require_plain(state, "state")
         buffer = io.BytesIO()
-        torch.save(state, buffer)
+        torch.save(plain(state, "state"), buffer)
         try:
             write_atomic(self.path, sealed(_HEAD, buffer.getvalue()))
         except StoreError as error:
@@ -80,15 +79,20 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def _require_plain(value: Any, where: str) -> None:
+def plain(value: Any, where: str) -> Any:
+    """The value with Python's numbers for those of NumPy; a container without any stays the object that it is."""
     if isinstance(value, dict):
-        for key, item in value.items():
-            _require_plain(item, f"{where}[{key!r}]")
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            _require_plain(item, f"{where}[{index}]")
-    elif not isinstance(value, (torch.Tensor, str, int, float, bool, type(None))) or isinstance(value, np.generic):
+        made: Any = {key: plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+        return value if all(made[key] is item for key, item in value.items()) else made
+    if isinstance(value, (list, tuple)):
+        made = [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+        same = all(one is item for one, item in zip(made, value, strict=True))
+        return value if same else tuple(made) if isinstance(value, tuple) else made
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (torch.Tensor, str, int, float, bool, type(None))):
         raise TypeError(
             f"{where} is a {type(value).__name__}; a checkpoint holds tensors, numbers, strings, None, and dicts, "
             "lists and tuples of them. Convert it first (torch.as_tensor for a NumPy array, .state_dict() for a module)"
         )
+    return value

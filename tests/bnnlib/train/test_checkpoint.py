@@ -37,10 +37,18 @@ def test_a_checkpoint_brings_back_tensors_numbers_and_the_generator(tmp_path):
 
 def test_a_checkpoint_refuses_what_it_could_not_read_back(tmp_path):
     checkpoint = Checkpoint(tmp_path / "cell.pt")
-    for value in (np.ones(2), np.float64(1.0), torch.nn.Linear(1, 1)):
+    for value in (np.ones(2), np.datetime64("2020"), torch.nn.Linear(1, 1)):
         with pytest.raises(TypeError, match=r"state\['deep'\]\[0\] is a .*Convert it first"):
             checkpoint.save({"deep": [value]})
     assert not checkpoint.path.exists()
+
+
+def test_numbers_of_numpy_become_those_of_python(tmp_path):
+    checkpoint, model = Checkpoint(tmp_path / "cell.pt"), torch.nn.BatchNorm1d(2).state_dict()
+    checkpoint.save({"rates": [np.float64(0.1), (np.int64(3), np.bool_(True))], "model": model})
+    loaded = checkpoint.load()
+    assert loaded["rates"] == [0.1, (3, True)] and type(loaded["rates"][0]) is float
+    assert loaded["model"]._metadata == model._metadata  # by which PyTorch knows the versions of layers
 
 
 def test_a_damaged_checkpoint_starts_over_with_a_warning(tmp_path):
