@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 from torch.utils.data import sampler as samplers
 from torch.utils.data.distributed import DistributedSampler
 
@@ -185,6 +185,13 @@ _KNOWN = {
     samplers.WeightedRandomSampler,
     DistributedSampler,
 }
+# What a sampler draws from, however many rows an epoch has of it.
+_SOURCES = {
+    samplers.RandomSampler: "data_source",
+    samplers.SequentialSampler: "data_source",
+    samplers.WeightedRandomSampler: "weights",
+    DistributedSampler: "dataset",
+}
 _WAYS = (
     "(x, y), two tensors, which stay in memory; a torch.utils.data.Dataset of pairs, such as one of torchvision; or a "
     "torch.utils.data.DataLoader"
@@ -209,7 +216,7 @@ def batches_of(
         return LoaderBatches(data, device)
     if size is None:
         raise ValueError("batch_size is missing: only a DataLoader brings one. Give the rows in a step.")
-    check_count("batch_size", size)
+    size = check_count("batch_size", size)
     if isinstance(data, IterableDataset):
         return LoaderBatches(DataLoader(data, batch_size=size), device)
     if isinstance(data, TensorDataset) and len(data.tensors) == 2:
@@ -233,23 +240,35 @@ def _samplers(loader: DataLoader) -> list[Any]:
 def _observations(loader: DataLoader) -> int | None:
     if loader.batch_sampler is None:  # batch_size=None: an item is a batch, of rows that nobody has counted
         return None
-    for sampler in _samplers(loader):
-        if isinstance(sampler, SubsetRandomSampler):  # the other rows belong to somebody else, such as the validation
-            return len(sampler)
+    rows, inner = _size(loader.dataset), getattr(loader.batch_sampler, "sampler", None)
+    if isinstance(loader.dataset, IterableDataset):
+        return rows
+    for kind, source in _SOURCES.items():
+        if isinstance(inner, kind):
+            return _size(getattr(inner, source))
+    # of all other rows somebody else makes use, such as the validation; those that come twice are one
+    if inner is None:
+        listed = isinstance(loader.batch_sampler, Sequence)
+        chosen = sum(map(len, loader.batch_sampler)) if listed else None
+    else:
+        chosen = _size(inner)
+    return chosen if chosen is None or rows is None else min(chosen, rows)
+
+
+def _size(data: Any) -> int | None:
     try:
-        return len(loader.dataset)  # type: ignore[arg-type]  # of a data set that has one
+        return len(data)
     except TypeError:
         return None
 
 
 def _length(data: Any) -> int:
-    try:
-        rows = len(data)
-    except TypeError:
+    rows = _size(data)
+    if rows is None:
         raise ValueError(
             f"{type(data).__name__} has no length, which the order of its rows needs. Give it a __len__, or make it an "
             "IterableDataset and give num_data."
-        ) from None
+        )
     if rows == 0:
         raise ValueError(f"{type(data).__name__} is empty, but it needs at least one row.")
     return rows

@@ -7,9 +7,13 @@ from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    DistributedSampler,
     RandomSampler,
+    Sampler,
+    SequentialSampler,
     SubsetRandomSampler,
     TensorDataset,
+    WeightedRandomSampler,
 )
 
 from bnnlib.nn import GaussianLinear, minibatch_weights
@@ -51,6 +55,14 @@ def test_a_data_set_of_tensors_trains_as_its_tensors():
 READY = [(torch.ones(16, 6), torch.zeros(16).long())] * 4  # a data set whose items are batches
 
 
+class _Twenty(Sampler):
+    def __iter__(self):
+        return iter(range(20))
+
+    def __len__(self) -> int:
+        return 20
+
+
 class _Constant(nn.Module):
     """A loss of 0 whatever the data say: the gradient is that of the KL term alone."""
 
@@ -76,11 +88,17 @@ class _Seen(Callback):
         (lambda d: DataLoader(d, batch_size=16, sampler=SubsetRandomSampler(range(20))), 20, {}),
         (lambda d: DataLoader(d, batch_sampler=BatchSampler(SubsetRandomSampler(range(20)), 16, False)), 20, {}),
         (lambda d: DataLoader(d, batch_size=16, sampler=RandomSampler(d, num_samples=32)), ROWS, {}),
+        *[(lambda d, own=own: DataLoader(d, 16, sampler=own(d)), rows, {}) for own, rows in (
+            (lambda d: [*range(20)], 20), (lambda d: _Twenty(), 20), (lambda d: [*range(ROWS)] * 2, ROWS),
+            (lambda d: SequentialSampler(range(20)), 20), (lambda d: RandomSampler(range(20), True, 100), 20),
+            (lambda d: WeightedRandomSampler([1.0] * ROWS, 20), ROWS),
+            (lambda d: DistributedSampler(d, num_replicas=2, rank=0), ROWS))],
+        (lambda d: DataLoader(d, batch_sampler=[[*range(16)], [16, 17, 18, 19]]), 20, {}),
         (lambda d: DataLoader(d, batch_size=16), 1000, {"num_data": 1000}),
         (lambda d: DataLoader(Stream(), batch_size=16), 70, {"num_data": 70}),
         (lambda d: DataLoader(READY, batch_size=None), 70, {"num_data": 70}),
     ],
-)
+)  # fmt: skip
 def test_the_divergence_is_divided_by_the_observations(given, rows, settings):
     """Prior N(0, 1): the gradient of the KL term by a mean is the mean, divided by n."""
     model = _Constant()
