@@ -97,7 +97,8 @@ def fit(
             proportion to their rows, or "halving", most of it on the first few.
         schedule: function of the epoch (from 0), by which every group's initial learning rate is multiplied; or a
             scheduler of `torch.optim.lr_scheduler`, stepped after every epoch (OneCycleLR and CyclicLR after every
-            step, ReduceLROnPlateau with the validation loss).
+            step, ReduceLROnPlateau with the validation loss). After a function's run the groups have their initial
+            rates again; None leaves them to others.
         validation: rows that are held out, as `data`; after each epoch the history has their loss, "validation_nll".
             Of a network with draws it is that of the averaged predictive: of the mean probability where the loss is
             PyTorch's cross-entropy, NLL or binary cross-entropy of logits, else of the mean output. The draws are the
@@ -175,7 +176,11 @@ def fit(
         loop.validation = Validation(validation, validation_draws, loop.batches.size or 1024, loss)
     if scheduler:
         _check_scheduler(scheduler, optimizer, loop.validation is not None)
-    return loop.go(epochs, progress)
+    try:
+        return loop.go(epochs, progress)
+    finally:
+        if factors is not None:
+            loop.put_back_rates()
 
 
 def _adam(model: nn.Module, fused: bool) -> torch.optim.Adam:
@@ -225,10 +230,10 @@ class _Descent(Loop):
         scale = self.kl_scale(self.run.epoch) if callable(self.kl_scale) else self.kl_scale
         self.epoch_kl_scale = check_non_negative("kl_scale", scale)
         groups = self.run.optimizer.param_groups
-        if self.scheduler is not None:
+        if self.schedule is None:
             self.rate = float(groups[0]["lr"]) if self.done == 0 else self.rate
             return
-        factor = 1.0 if self.schedule is None else check_non_negative("schedule(epoch)", self.schedule(self.run.epoch))
+        factor = float(check_non_negative("schedule(epoch)", self.schedule(self.run.epoch)))
         for group, rate in zip(groups, self.initial_rates, strict=True):
             group["lr"] = rate * factor
         self.rate = self.initial_rates[0] * factor
@@ -242,6 +247,11 @@ class _Descent(Loop):
                 factor = self.epoch_kl_scale
                 if self.kl_weights is not None:
                     # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
+    def put_back_rates(self) -> None:
+        """The rates before the schedule, from which the optimizer's next run starts."""
+        for group, rate in zip(self.run.optimizer.param_groups, self.initial_rates, strict=True):
+            group["lr"] = rate
+
                     factor *= self.kl_weights[self.done] * self.num_data / len(x)
                 objective = elbo_loss(objective, self.run.model, self.num_data, factor, with_value=False)
             optimizer.zero_grad()
@@ -270,7 +280,8 @@ class _Descent(Loop):
         return value
 
     def memory(self) -> dict[str, Any]:
-        return {} if self.scheduler is None else {"scheduler": self.scheduler.state_dict(), "rate": self.rate}
+        own = {"rate": self.rate, "scheduled": self.schedule is not None}
+        return own if self.scheduler is None else own | {"scheduler": self.scheduler.state_dict()}
 
     def recall(self, state: dict[str, Any]) -> None:
         if ("scheduler" in state) != (self.scheduler is not None):
@@ -281,11 +292,13 @@ class _Descent(Loop):
             )
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
-            self.rate = state["rate"]
+        elif state.get("scheduled", True):  # older ones wrote the initial rates back at every epoch
+            self.put_back_rates()
 
     def explain(self, where: str, value: float) -> str:
         return (
             f"the loss is {value} in {where}, at learning rate {self.rate:g}. Lower the learning rate, check the data "
             "and the targets for NaN, or start from smaller initial weights. The last checkpoint, if there is one, is "
+        self.rate = state.get("rate", self.initial_rates[0])
             "from before."
         )

@@ -172,7 +172,7 @@ class _Chain(Loop):
         sampler = self.run.optimizer
         for key, schedule in self.schedules.items():
             if schedule is not None:
-                value = schedule(self.run.step + 1)
+                value = float(schedule(self.run.step + 1))
                 for group in sampler.param_groups:
                     group[key] = value
         nll = self.loss(self.outputs(x), y)

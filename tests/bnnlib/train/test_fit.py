@@ -6,6 +6,7 @@ import signal
 from contextlib import contextmanager
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -93,7 +94,7 @@ def test_every_row_is_used_once_an_epoch():
             return super().forward(x)
 
     x = torch.arange(ROWS, dtype=torch.float32)[:, None]
-    fit(Spy(1, 1), (x, x), epochs=2, batch_size=16, loss=F.mse_loss, generator=seeded(0),
+    fit(Spy(1, 1), (x, x), epochs=2, batch_size=16.0, loss=F.mse_loss, generator=seeded(0),
         optimizer=None)  # fmt: skip
     assert [len(batch) for batch in seen] == [16, 16, 16, 2] * 2
     first, second = torch.cat(seen[:4]), torch.cat(seen[4:])
@@ -116,6 +117,27 @@ def test_cosine_runs_from_one_to_the_floor():
     assert [cosine(10, floor=0.2)(epoch) for epoch in (0, 5, 10)] == pytest.approx([1.0, 0.6, 0.2])
     many = [cosine(300)(epoch) for epoch in range(301)]
     assert all(later < earlier for earlier, later in pairwise(many)) and many[-1] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_rates_are_the_users_without_a_schedule_and_again_after_one(tmp_path):
+    class Halve(Callback):
+        def on_epoch(self, run):
+            run.optimizer.param_groups[0]["lr"] /= 2
+
+    model, path = network("deterministic"), tmp_path / "run.pt"
+    sgd = torch.optim.SGD(model.parameters(), lr=np.float64(0.1))
+    settings = {"batch_size": 16, "optimizer": sgd}
+    run = fit(model, data(), epochs=3, callbacks=[Halve()], **settings)
+    assert [row["learning_rate"] for row in run.history] == pytest.approx([0.1, 0.05, 0.025])
+    rates, rate = [], sgd.param_groups[0]["lr"]
+    sgd.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+    with pytest.raises(KeyboardInterrupt):
+        fit(
+            model, data(), epochs=3, schedule=lambda e: np.cos(e), callbacks=[PressCtrlC()], checkpoint=path, **settings
+        )
+    assert sgd.param_groups[0]["lr"] == rate != rates[-1]
+    fit(model, data(), epochs=3, callbacks=[Callback()], checkpoint=path, **settings)  # goes on without the schedule
+    assert rates[3:7] == pytest.approx([rate] + [rate * math.cos(1)] * 2 + [rate]) and set(rates[6:]) == {rate}
 
 
 def test_the_loop_works_without_tqdm(monkeypatch):
