@@ -189,11 +189,21 @@ class _Chain(Loop):
     @torch.no_grad()
     def _squared_error(self, x: Tensor, y: Tensor) -> Tensor:
         """I of (aeb-scale) at the weights just sampled, estimated by the step's batch."""
-        buffers = [(buffer, buffer.clone()) for buffer in self.run.model.buffers()]
+        model = self.run.model
+        buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        own = [m for m in model.modules() if type(m).get_extra_state is not nn.Module.get_extra_state]
+        extra = [(module, module.get_extra_state()) for module in own]
         outputs = self.outputs(x)
         for buffer, before in buffers:  # batch-norm layers have counted this batch already
             buffer.copy_(before)
-        return (outputs - y).square().sum() * (self.num_data / len(y))
+        for module, count in extra:
+            module.set_extra_state(count)
+        if outputs.numel() != y.numel():
+            raise ValueError(
+                f"the prior learns sigma from residuals, but the outputs have shape {tuple(outputs.shape)} and the "
+                f"targets {tuple(y.shape)}. Give one output for each target, or leave 'sigma' out of its `update`."
+            )
+        return (outputs - y.reshape(outputs.shape)).square().sum() * (self.num_data / len(y))
 
     def explain(self, where: str, value: float) -> str:
         group = self.run.optimizer.param_groups[0]

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import mlp
+from bnnlib.nn import StochasticBatchNorm1d
 from bnnlib.sampling import SGHMC, SGLD, DivergedError, SampleStore, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train import Callback, sample
 from tests.bnnlib.train.runs import ROWS, chain, data
@@ -53,11 +54,11 @@ class Spy(SpikeSlabGaussianLaplacePrior):
         super().update(squared_error)
 
 
-def regression(**settings) -> tuple[nn.Module, Spy, dict]:
+def regression(norm=nn.BatchNorm1d, **settings) -> tuple[nn.Module, Spy, dict]:
     """A network with batch norm, its prior, and the arguments of one step of a chain on all rows."""
     x = data()[0]
     generator = seeded(1)
-    model = nn.Sequential(nn.BatchNorm1d(6), *mlp((6, 8, 1), generator=generator))
+    model = nn.Sequential(norm(6), *mlp((6, 8, 1), generator=generator))
     prior = Spy(model, sparse=["1.weight"], spike_scale=0.5, slab_variance=1.0, step_size=0.1, **settings)
     sampler = SGLD(model.parameters(), 1e-4, generator=seeded(2))
     options = {"sampler": sampler, "epochs": 1, "batch_size": ROWS, "loss": F.mse_loss}
@@ -79,6 +80,18 @@ def test_regression_gives_the_prior_the_residuals_at_the_weights_just_sampled():
         after = F.mse_loss(model.train()(x), y, reduction="sum")
     assert [float(value) for value in prior.seen] == pytest.approx([float(after)], rel=1e-5)  # likewise
     assert abs(after - before) > 1e-3 * before  # the step is large enough to tell
+
+
+def test_targets_without_a_column_have_the_residuals_of_those_with_one():
+    seen, regress = [], {"likelihood": "regression", "num_data": ROWS}
+    for shape in ((ROWS, 1), (ROWS,)):
+        model, prior, options = regression(StochasticBatchNorm1d, **regress)
+        x, y = options["data"]
+        options |= {"data": (x, y.reshape(shape)), "loss": lambda o, y: F.mse_loss(o.squeeze(1), y.flatten())}
+        sample(model, prior=prior, **options)
+        assert model[0].moment_count == 1  # the second forward pass is not one of training
+        seen.append(prior.seen)
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize(
