@@ -92,6 +92,15 @@ def check_count(name: str, value: int, minimum: int = 1) -> int:
     return int(value)
 
 
+def check_generator(name: str, value: torch.Generator | None) -> None:
+    """Refuse what is neither a generator nor None."""
+    if not isinstance(value, torch.Generator | None):
+        raise ValueError(
+            f"{name} is {value!r}, but it must be a torch.Generator or None. Of a seed make one: "
+            "torch.Generator().manual_seed(seed), on the model's device."
+        )
+
+
 def check_covariance(value: Tensor, name: str = "covariance") -> Tensor:
     """Return `value` (dim, dim) if it is a symmetric and positive definite matrix."""
     if value.dim() != 2 or value.shape[0] != value.shape[1]:

@@ -72,6 +72,8 @@ class AdaptiveVariational(Sampler):
         True
     """
 
+    takes_energy = False  # but those of the mean loss
+
     def __init__(
         self,
         params: Iterable,

@@ -46,6 +46,7 @@ class Sampler(torch.optim.Optimizer):
         (True, True)
     """
 
+    takes_energy = True  # whether the gradients are those of the energy, as `bnnlib.train.sample` gives them
     check_every = 100  # steps between looks for NaN, each of which waits for a GPU; 0 never looks (stacks of chains)
 
     def __init__(

@@ -90,8 +90,10 @@ def fit(
             CPU its sweep over the weights then takes less than half the time. A step of
             `bnnlib.optim.AdaptiveVariational(form="natural")` takes the gradients at a draw; a `SampleStore` among the
             callbacks keeps draws.
-        loss: called as loss(model(x), y), returns the mean over the batch as a scalar; by default cross-entropy, for
-            class labels. Numbers need another, such as torch.nn.functional.mse_loss.
+        loss: called as loss(model(x), y), returns the negative log-likelihood of a row, in nats, summed over its
+            outputs and averaged over the batch, as a scalar; by default cross-entropy, for class labels. Numbers need
+            another: torch.nn.functional.mse_loss is that of one output whose noise has variance 1/2, and
+            lambda o, y: (o - y).square().sum(-1).mean() / (2 * variance) that of any variance and number of outputs.
         kl_scale: 1 for the exact objective, below 1 for a tempered one, or a function of the epoch (from 0) to warm up.
         minibatch_scheme: how an epoch's batches share the KL term, equation (sbnn-minibatch): "uniform" in
             proportion to their rows, or "halving", most of it on the first few.
@@ -106,8 +108,9 @@ def fit(
         validation_draws: that the predictive averages.
         max_steps, max_seconds: further bounds of the run in total, in steps and by the clock; the step under way is
             completed. A run that resumes with a larger one goes on.
-        num_data: n, by default the rows of the data set; a stream without a length needs it, and so does a loader
-            with batch_size=None, whose data set gives whole batches.
+        num_data: n, by default the rows of the data set, or of those that a loader's sampler chooses. A stream without
+            a length needs it, and so does a loader with batch_size=None, whose data set gives whole batches, or with a
+            sampler or a batch_sampler of its own whose rows cannot be counted.
         augment: called as augment(x, generator=...) on every batch of inputs.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs. A
             processor without AVX-512 convolves in bfloat16 several times slower than in float32.
@@ -132,8 +135,8 @@ def fit(
         The `Run`, with the history of all epochs, those before a resume included.
 
     Raises:
-        ValueError: a count, the data, the optimizer, the scheduler, the loss or the checkpoint do not fit, or nothing
-            bounds the run.
+        ValueError: a count, the data, the optimizer, the scheduler, the loss, a callback or the checkpoint do not fit,
+            or nothing bounds the run.
         DivergedError: the loss, or that of the validation, is NaN or infinite. On a CPU the step that would have used
             it is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The model's
@@ -152,6 +155,12 @@ def fit(
     scheduler, factors = (schedule, None) if isinstance(schedule, LRScheduler) else (None, schedule)
     if optimizer is None:
         optimizer = scheduler.optimizer if scheduler else _adam(model, keyed)
+    if getattr(optimizer, "takes_energy", False):
+        raise ValueError(
+            f"{type(optimizer).__name__} samples by the gradient of the energy, n times that of the mean loss which "
+            "fit takes: its draws would be sqrt(n) times too far apart. Use bnnlib.train.sample(model, data, "
+            "sampler=...)."
+        )
     loop = _Descent(
         model,
         optimizer,
@@ -238,20 +247,19 @@ class _Descent(Loop):
             group["lr"] = rate * factor
         self.rate = self.initial_rates[0] * factor
 
-    def step(self, x: Tensor, y: Tensor) -> None:
-        optimizer = self.run.optimizer
-        with at_a_draw(optimizer):
-            objective = self.loss(self.outputs(x), y)
-            self.record(objective)
-            if self.bayesian and self.epoch_kl_scale:
-                factor = self.epoch_kl_scale
-                if self.kl_weights is not None:
-                    # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
     def put_back_rates(self) -> None:
         """The rates before the schedule, from which the optimizer's next run starts."""
         for group, rate in zip(self.run.optimizer.param_groups, self.initial_rates, strict=True):
             group["lr"] = rate
 
+    def step(self, x: Tensor, y: Tensor) -> None:
+        optimizer = self.run.optimizer
+        with at_a_draw(optimizer):
+            objective = self.mean_loss(x, y)
+            if self.bayesian and self.epoch_kl_scale:
+                factor = self.epoch_kl_scale
+                if self.kl_weights is not None:
+                    # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
                     factor *= self.kl_weights[self.done] * self.num_data / len(x)
                 objective = elbo_loss(objective, self.run.model, self.num_data, factor, with_value=False)
             optimizer.zero_grad()
@@ -290,6 +298,7 @@ class _Descent(Loop):
                 f"the checkpoint is of a run with {one} scheduler, but this one has {other}: it cannot go on from "
                 "there. Use the same, or another checkpoint file."
             )
+        self.rate = state.get("rate", self.initial_rates[0])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
         elif state.get("scheduled", True):  # older ones wrote the initial rates back at every epoch
@@ -299,6 +308,5 @@ class _Descent(Loop):
         return (
             f"the loss is {value} in {where}, at learning rate {self.rate:g}. Lower the learning rate, check the data "
             "and the targets for NaN, or start from smaller initial weights. The last checkpoint, if there is one, is "
-        self.rate = state.get("rate", self.initial_rates[0])
             "from before."
         )

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
-from bnnlib._checks import DivergedError, check_count
+from bnnlib._checks import DivergedError, check_count, check_generator
 from bnnlib._devices import default_generator
 from bnnlib._noise import new_seed, use_generator
 from bnnlib._overrides import stepping
@@ -24,6 +23,7 @@ from bnnlib.nn.base import StochasticLayer, sampling_layers
 from bnnlib.nn.calls import noticing_uncalled
 from bnnlib.train.batches import Data, batches_of
 from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.checks import check_callbacks, check_mean, check_optimizer, check_pairing, naming_dtypes
 
 _ROOM = 1024  # losses that fit at first where nobody knows the number of batches
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
@@ -32,8 +32,8 @@ _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look
 class Loop:
     """Batches in random order, losses that must stay finite, callbacks, checkpoint, resume and Ctrl-C; as for `fit`.
 
-    A subclass writes `step` and `explain`, and may write `start_epoch` and `row`. In a step `outputs` is the forward
-    pass, `record` takes the loss before anything is done with it, and `done` steps of the epoch are complete.
+    A subclass writes `step` and `explain`, and may write `start_epoch` and `row`. In a step `mean_loss` is the loss
+    after a forward pass, which is recorded before anything is done with it, and `done` steps of the epoch are complete.
     """
 
     _first_step = -1  # of this run, whose layers are watched
@@ -58,7 +58,10 @@ class Loop:
         shuffle_generator: torch.Generator | None = None,
         num_data: int | None = None,
     ) -> None:
-        _check_optimizer(model, optimizer)
+        check_optimizer(model, optimizer)
+        check_mean(loss)
+        check_generator("generator", generator)
+        check_generator("shuffle_generator", shuffle_generator)
         self.device = next(model.parameters()).device
         self.generator = default_generator(self.device) if generator is None else generator
         # PyTorch's own, from which dropout and transforms draw whatever the run has; a device may show none
@@ -71,7 +74,7 @@ class Loop:
         self.run, self.loss, self.augment, self.autocast = Run(model, optimizer), loss, augment, autocast
         self.channels_last = channels_last
         self.checkpoint = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        self.callbacks = tuple(callbacks)
+        self.callbacks = check_callbacks(model, callbacks)
         self.initial_rates = [group["lr"] for group in optimizer.param_groups]
         self.losses = torch.zeros(self.batches.number or _ROOM, device=self.device)
         self.done = 0  # steps of the epoch under way
@@ -90,8 +93,9 @@ class Loop:
             return check_count("num_data", given)
         if self.batches.rows is None:
             raise ValueError(
-                "the data set of the loader has no length, or gives whole batches (batch_size=None), so that nobody "
-                "knows how many observations there are. Give num_data, the observations of an epoch."
+                "the data set of the loader has no length or gives whole batches (batch_size=None), or its sampler has "
+                "no length or its batch_sampler is no list, so that nobody knows how many observations there are. Give "
+                "num_data, the rows that an epoch is about."
             )
         return self.batches.rows
 
@@ -118,13 +122,16 @@ class Loop:
                 stack.enter_context(training_pass(model))
             if self.run.step == self._first_step:
                 stack.enter_context(noticing_uncalled(model, sampling_layers(model)))
-            outputs = self.forward(x)
-        if self.loss is F.cross_entropy and outputs.shape[1:2] == (1,):
-            raise ValueError(
-                "the model has one output, and the cross-entropy over a single class is 0 whatever it says. Give "
-                "loss=torch.nn.functional.mse_loss or another loss for numbers, or a model with one output a class."
-            )
-        return outputs
+            return self.forward(x)
+
+    def mean_loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """The loss of a batch, on record."""
+        outputs = self.outputs(x)
+        if self.run.step == self._first_step:
+            check_pairing(self.loss, outputs, y)
+        loss = self.loss(outputs, y)
+        self.record(loss)
+        return loss
 
     def forward(self, x: Tensor) -> Tensor:
         """The model alone, under `autocast` where that is asked for."""
@@ -198,7 +205,7 @@ class Loop:
         for x, y in self.batches.epoch(run.epoch, self.done):
             if keys:
                 keys.give(self.noise_seed, run.step)
-            with stepping(self._modules):
+            with stepping(self._modules), naming_dtypes(x, y):
                 self.step(*self._prepared(x, y))
             if keys:
                 keys.take()
@@ -321,23 +328,3 @@ class Loop:
         self.recall(state)
         for callback, memory in zip(self.callbacks, state["callbacks"], strict=True):
             callback.load_state_dict(memory)
-
-
-def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError(
-            "LBFGS computes the loss several times a step, on one batch, and the loop does so once. Use another "
-            "optimizer, such as torch.optim.Adam."
-        )
-    ids = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    held = [parameter for parameter in model.parameters() if id(parameter) in ids]
-    if not held:
-        raise ValueError(
-            "the optimizer holds no parameter of the model, so that nothing would be trained. to_bayesian and "
-            "insert_unit_noise return copies: make the optimizer from the parameters of the model that is trained."
-        )
-    if not any(parameter.requires_grad for parameter in held):
-        raise ValueError(
-            "every parameter of the model that the optimizer holds is frozen, so that nothing would be trained. Call "
-            "requires_grad_() on those that are."
-        )

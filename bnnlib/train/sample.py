@@ -16,10 +16,12 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import check_count
+from bnnlib.nn.base import StochasticLayer
 from bnnlib.sampling.adaptive_prior import SpikeSlabGaussianLaplacePrior
 from bnnlib.sampling.base import Sampler
 from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.batches import Data
+from bnnlib.train.checks import check_callbacks, check_owner
 from bnnlib.train.loop import Loop
 
 StepFunction = Callable[[int], float]
@@ -64,7 +66,8 @@ def sample(
         prior: gets `add_gradient_()` and `update()` in each step; in regression with the batch's scaled residuals at
             the new weights, which cost a second forward pass, where it learns sigma.
         num_data: N of the energy, by default the rows of the data.
-        loss: called as loss(model(x), y), returns the mean negative log-likelihood of the batch as a scalar, in nats.
+        loss: as for `fit`, so that N times it is the negative log-likelihood of the data; a noise variance that does
+            not fit the data makes the posterior too wide or too narrow.
         store: is offered every `thin`-th state after the first `burn_in` iterations.
         burn_in, thin: in iterations (steps, not epochs).
         lr_schedule, temperature_schedule: functions of the iteration k = 1, 2, ..., as in `bnnlib.sampling.schedules`;
@@ -82,7 +85,8 @@ def sample(
 
     Raises:
         TypeError: the sampler is none, such as an optimizer of PyTorch.
-        ValueError: a count, the data, the store or the checkpoint do not fit.
+        ValueError: a count, the data, the loss, a callback, the prior, the store or the checkpoint do not fit, or the
+            sampler moves the parameters of a Bayesian layer.
         DivergedError: the loss is NaN or infinite; it names the step size. On a CPU the step that would have used it
             is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
@@ -92,21 +96,28 @@ def sample(
         >>> x = torch.randn(256, 5)
         >>> y, model, store = x[:, :1].clone(), torch.nn.Linear(5, 1), SampleStore(max_samples=50)
         >>> sampler = SGHMC(model.parameters(), lr=1e-4)
-        >>> run = sample(
-        ...     model, (x, y), sampler=sampler, epochs=5, batch_size=64, loss=torch.nn.functional.mse_loss, store=store
-        ... )
+        >>> nll = lambda o, y: (o - y).square().sum(-1).mean() / (2 * 0.1**2)
+        >>> run = sample(model, (x, y), sampler=sampler, epochs=5, batch_size=64, loss=nll, store=store)
         >>> run.step, len(store)
         (20, 20)
     """
-    if not isinstance(sampler, Sampler):
+    if not isinstance(sampler, Sampler) or not sampler.takes_energy:
         raise TypeError(
             f"sampler is of type {type(sampler).__name__}, but a chain needs a sampler of bnnlib.sampling, which adds "
             "noise: SGHMC(model.parameters(), lr=1e-4) or SGLD. An optimizer trains by bnnlib.train.fit."
         )
+    _check_no_posterior(model, sampler)
+    callbacks = check_callbacks(model, callbacks)
+    check_owner(model, prior)
     check_count("burn_in", burn_in, minimum=0)
     check_count("thin", thin)
     if store is not None and any(callback is store for callback in callbacks):
         raise ValueError("the store is among the callbacks too, and would be offered every state twice: give it once.")
+    if store is not None and (store.burn_in, store.every) != (0, 1):
+        raise ValueError(
+            f"the store has burn_in={store.burn_in} and every={store.every}, which hold where it is a callback. Give "
+            f"burn_in={store.burn_in} and thin={store.every} to sample, and the store none."
+        )
     loop = _Chain(
         model,
         sampler,
@@ -125,6 +136,19 @@ def sample(
     loop.max_steps = None if max_steps is None else check_count("max_steps", max_steps)
     loop.schedules = {"lr": lr_schedule, "temperature": temperature_schedule}
     return loop.go(epochs, progress)
+
+
+def _check_no_posterior(model: nn.Module, sampler: Sampler) -> None:
+    moved = {id(p) for group in sampler.param_groups for p in group["params"] if p.requires_grad}
+    for name, layer in model.named_modules():
+        # random statistics have no posterior: scale and shift of a batch norm are weights as others
+        if isinstance(layer, StochasticLayer) and not isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            if not moved.isdisjoint(map(id, layer.parameters())):
+                raise ValueError(
+                    f"{name or 'the model'} is a {type(layer).__name__}, which has a variational posterior already, "
+                    "and a chain would sample its parameters without their KL term. Sample the deterministic network, "
+                    "bnnlib.pruning.to_deterministic(model), or train this one by bnnlib.train.fit."
+                )
 
 
 class _Rows(Callback):
@@ -175,8 +199,7 @@ class _Chain(Loop):
                 value = float(schedule(self.run.step + 1))
                 for group in sampler.param_groups:
                     group[key] = value
-        nll = self.loss(self.outputs(x), y)
-        self.record(nll)
+        nll = self.mean_loss(x, y)
         sampler.zero_grad()
         (self.num_data * nll).backward()
         if self.prior is not None:

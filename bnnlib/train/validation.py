@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from bnnlib._checks import check_count
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import drawers, one_draw
 from bnnlib.train.batches import Data, Pair, checked_pair, pair_of
+from bnnlib.train.checks import kind_of
 
 
 class Validation:
@@ -111,6 +111,4 @@ _AVERAGES: dict[Any, type[_Outputs]] = {
 
 
 def _averages(loss: Any) -> _Outputs:
-    while isinstance(loss, functools.partial):
-        loss = loss.func
-    return _AVERAGES.get(type(loss) if isinstance(loss, nn.Module) else loss, _Outputs)()
+    return _AVERAGES.get(kind_of(loss), _Outputs)()

@@ -132,7 +132,7 @@ def test_all_weights_pruned_is_refused_and_nothing_is_touched():
     with pytest.raises(ValueError, match="all 720 weights of all parameters"):
         MagnitudePruner(network(), scope="global").prune(1.0)
     with pytest.raises(ValueError, match="all 600"):
-        fit(network(), data(), epochs=1, batch_size=8, callbacks=[MagnitudePruner(network(), lambda k: 1.0)])
+        fit(model := network(), data(), epochs=1, batch_size=8, callbacks=[MagnitudePruner(model, lambda k: 1.0)])
 
 
 def test_a_lasting_mask_does_not_shrink_and_a_passing_one_may():

@@ -1,14 +1,20 @@
 """Bad input of both loops is refused in words that name it, and so is the checkpoint of another run."""
 
+from copy import deepcopy
+from functools import partial
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from bnnlib.models import mlp
 from bnnlib.nn import GaussianLinear, insert_unit_noise
-from bnnlib.sampling import SGLD, SampleStore
-from bnnlib.train import EarlyStopping, fit, sample
+from bnnlib.optim import AdaptiveVariational
+from bnnlib.pruning import MagnitudePruner
+from bnnlib.sampling import SGLD, SampleStore, SpikeSlabGaussianLaplacePrior
+from bnnlib.train import Callback, EarlyStopping, fit, sample
 from tests.bnnlib.train.runs import ROWS, SCHEDULERS, EveryStep, Stream, data
 from tests.refused import refusals
 from tests.seeded import seeded
@@ -43,9 +49,26 @@ def shuffled(generator=5):
     return DataLoader(TensorDataset(X, Y), batch_size=16, shuffle=True, generator=generator)
 
 
-def sampled(**change):
-    model = mlp((6, 8, 3))
-    return sample(model, (X, Y), sampler=SGLD(model.parameters(), 1e-4), **{"epochs": 1, "batch_size": 16} | change)
+def sampled(model=None, **change):
+    model = model or mlp((6, 8, 3))
+    return sample(
+        model, **{"data": (X, Y), "sampler": SGLD(model.parameters(), 1e-4), "epochs": 1, "batch_size": 16} | change
+    )
+
+
+def prior(model=DENSE, sparse="0.weight", **settings):
+    return SpikeSlabGaussianLaplacePrior(model, sparse=[sparse], spike_scale=0.5, slab_variance=1.0, **settings)
+
+
+def square(outputs, y):
+    return (outputs - y).square().mean()
+
+
+class Unsized:
+    """Rows of a sampler that nobody has counted."""
+
+    def __iter__(self):
+        return iter(range(20))
 
 
 def adam(model=DENSE):
@@ -65,7 +88,12 @@ REFUSED = {
             ({"epochs": None}, "give epochs, max_steps or max_seconds"),
             ({"validation": X}, r"but it must be \(x, y\)"),
             ({"validation": (X, Y), "validation_draws": 0}, "validation_draws"),
-            ({"callbacks": [EarlyStopping()]}, r"held-out rows.*validation=\(x, y\)"))],
+            ({"callbacks": [EarlyStopping()]}, r"held-out rows.*validation=\(x, y\)"),
+            *[({"callbacks": given}, r"callbacks is .* a list of objects such as bnnlib\.train\.Callback")
+              for given in ([print], Callback(), [EarlyStopping])],
+            ({"callbacks": [MagnitudePruner(deepcopy(DENSE))]}, "MagnitudePruner holds no parameter of the model"),
+            ({"generator": 0}, r"^generator is 0, .*manual_seed\(seed\)"),
+            ({"shuffle_generator": 0}, "^shuffle_generator is 0"))],
         (lambda: EarlyStopping(patience=0), "patience"),
         (lambda: EarlyStopping(start_epoch=0), "start_epoch"),
         # the likely slip: made before `to_bayesian` or `insert_unit_noise`, which copy
@@ -73,8 +101,11 @@ REFUSED = {
          r"holds no parameter of the model, .* return copies"),
         (lambda: trained(model=mlp((6, 3)).requires_grad_(False)), r"is frozen.*requires_grad_\(\)"),
         (lambda: trained(model=DENSE, optimizer=torch.optim.LBFGS(DENSE.parameters())), "LBFGS computes"),
+        (lambda: trained(model=DENSE, optimizer=SGLD(DENSE.parameters(), 1e-4)), r"energy.*bnnlib\.train\.sample\("),
         *[(lambda loss=loss: trained(model=DENSE, loss=loss), message) for loss, message in (
             (nn.CrossEntropyLoss(reduction="none"), r"a tensor of shape \(16,\).*reduction='mean'"),
+            (nn.CrossEntropyLoss(reduction="sum"), "reduction='sum'.*Use reduction='mean'"),
+            (partial(partial(F.cross_entropy, reduction="sum"), label_smoothing=0.1), "reduction='sum'"),
             (lambda o, y: 0.0, "returned a float.*a scalar tensor"))],
         (lambda: trained(model=DENSE, optimizer=adam(), schedule=SCHEDULERS["step"](adam(mlp((6, 3))))),
          "scheduler is of another optimizer"),
@@ -87,7 +118,13 @@ REFUSED = {
         (lambda: trained(X), NO_PAIR.format("Tensor")),
         (lambda: trained((X.numpy(), Y.numpy())), NO_PAIR.format("ndarray, ndarray")),
         (lambda: trained([*zip(X, Y, strict=True)]), NO_PAIR.format(f"tuple, tuple, tuple and {ROWS - 3} more")),
-        (lambda: trained((X, X[:, :1]), nn.Linear(6, 1)), r"one output.*mse_loss"),
+        *[(lambda loss=loss: trained((X, X[:, :1]), nn.Linear(6, 1), loss=loss), r"one output.*mse_loss")
+          for loss in (F.cross_entropy, nn.CrossEntropyLoss(), partial(F.cross_entropy, label_smoothing=0.1))],
+        *[(lambda loss=loss, y=y: trained((X, y), nn.Linear(6, 1), loss=loss), r"\(16, 1\).*\(16,\).*y\[\.\.\., None\]")
+          for loss in (square, F.mse_loss) for y in (X[:, 0], 1e4 + 1e-3 * X[:, 0], Y)],
+        (lambda: trained((X, X[:, :1]), nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)), loss=F.l1_loss), r"y\.squeeze"),
+        (lambda: trained((X.double(), Y)), r"x is of torch\.float64 and y of torch\.int64.*x\.float\(\)"),
+        (lambda: trained((X, X[:, :3].double()), loss=nn.HuberLoss()), r"y of torch\.float64.*Double.*y\.float\(\)"),
         (lambda: loaded(TensorDataset(X, Y)), "batch_size is missing"),
         (lambda: loaded((X, Y)), "batch_size is missing"),
         (lambda: loaded(shuffled(), batch_size=8), r"batch_size is 8, but the loader gives .*batch_size=16"),
@@ -98,6 +135,8 @@ REFUSED = {
         (lambda: loaded(DataLoader(TensorDataset(X, Y), batch_size=64, drop_last=True)), "given no batch"),
         (lambda: trained(Stream()), r"no length.* Give num_data"),
         (lambda: loaded(DataLoader([(X, Y)], batch_size=None)), r"batch_size=None.* Give num_data"),
+        *[(lambda own=own: loaded(DataLoader(TensorDataset(X, Y), **own)), r"sampler has no length.* Give num_data")
+          for own in ({"sampler": Unsized(), "batch_size": 5}, {"batch_sampler": Unsized()})],
         (lambda: trained(Stream(), num_data=ROWS, minibatch_scheme="halving"),
          "minibatch_scheme='halving' needs the number of batches"),
     ],
@@ -106,6 +145,14 @@ REFUSED = {
             ({"epochs": 0}, "epochs"), ({"thin": 0}, "thin"), ({"burn_in": -1}, "burn_in"),
             ({"num_data": 0}, "num_data"), ({"temperature_schedule": lambda k: -1.0}, "temperature"))],
         (lambda: sampled(callbacks=[store := SampleStore(3)], store=store), "offered every state twice"),
+        (lambda: sampled(store=SampleStore(3, burn_in=30, every=2)), r"burn_in=30 and thin=2 to sample"),
+        (lambda: sampled(store=SampleStore(3), callbacks=Callback()), "callbacks is .* a list"),
+        (lambda: sampled(mlp((6, 3), layer=GaussianLinear)), r"0 is a GaussianLinear.*KL term.*to_deterministic"),
+        (lambda: sampled(DENSE, sampler=AdaptiveVariational(DENSE.parameters(), 0.1, ROWS)),
+         "of type AdaptiveVariational.*train.fit", TypeError),
+        (lambda: sampled(prior=prior()), "SpikeSlabGaussianLaplacePrior holds no parameter of the model"),
+        (lambda: sampled(loss=nn.CrossEntropyLoss(reduction="sum")), "reduction='sum'"),
+        (lambda: sampled(DENSE, prior=prior(likelihood="regression", num_data=ROWS)), r"\(16, 3\).*\(16,\).*`update`"),
         (lambda: SampleStore(3, burn_in=-1), "burn_in"),
         (lambda: SampleStore(3, every=0), "every"),
     ],

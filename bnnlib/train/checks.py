@@ -1,0 +1,137 @@
+"""What both loops ask of what they are given: of the optimizer, the loss, the callbacks and the numbers of a batch."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bnnlib._callbacks import Callback
+
+
+def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Refuse an optimizer that would train nothing of the model."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            "LBFGS computes the loss several times a step, on one batch, and the loop does so once. Use another "
+            "optimizer, such as torch.optim.Adam."
+        )
+    ids = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    held = [parameter for parameter in model.parameters() if id(parameter) in ids]
+    if not held:
+        raise ValueError(
+            "the optimizer holds no parameter of the model, so that nothing would be trained. to_bayesian and "
+            "insert_unit_noise return copies: make the optimizer from the parameters of the model that is trained."
+        )
+    if not any(parameter.requires_grad for parameter in held):
+        raise ValueError(
+            "every parameter of the model that the optimizer holds is frozen, so that nothing would be trained. Call "
+            "requires_grad_() on those that are."
+        )
+
+
+def check_callbacks(model: nn.Module, callbacks: Any) -> tuple[Callback, ...]:
+    """The callbacks as a tuple."""
+    found = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
+    if not all(hasattr(part, "on_step") and not isinstance(part, type) for part in found):
+        raise ValueError(
+            f"callbacks is {callbacks!r}, but it must be a list of objects such as bnnlib.train.Callback: give "
+            "[callback], made beforehand; of a function make a Callback whose on_step or on_epoch calls it."
+        )
+    for part in found:
+        if not isinstance(part, Callback):  # pruners and priors; what others keep as weights may be copies on purpose
+            check_owner(model, part)
+    return found
+
+
+def check_owner(model: nn.Module, part: Any) -> None:
+    """Refuse a pruner or a prior of another model."""
+    weights = getattr(part, "weights", None)
+    held = {id(one) for one in weights.values() if isinstance(one, nn.Parameter)} if isinstance(weights, dict) else None
+    if held and held.isdisjoint(map(id, model.parameters())):
+        raise ValueError(
+            f"the {type(part).__name__} holds no parameter of the model, so that it would change nothing here. "
+            "to_bayesian and deepcopy return copies: make it from the model that is trained."
+        )
+
+
+def _unwrapped(loss: Any) -> tuple[Any, dict[str, Any]]:
+    """What is within partials, and the keywords that they give."""
+    keywords: dict[str, Any] = {}
+    while isinstance(loss, functools.partial):
+        loss, keywords = loss.func, loss.keywords | keywords
+    return loss, keywords
+
+
+def kind_of(loss: Any) -> Any:
+    """The function that a loss is, or the class of the module, within partials."""
+    inner, _ = _unwrapped(loss)
+    return type(inner) if isinstance(inner, nn.Module) else inner
+
+
+def check_mean(loss: Any) -> None:
+    """Refuse a loss that says of itself that it is a sum over the batch."""
+    inner, keywords = _unwrapped(loss)
+    if keywords.get("reduction", getattr(inner, "reduction", None)) == "sum":
+        raise ValueError(
+            "the loss has reduction='sum', but it must be the mean over the rows of the batch, which is weighed "
+            "against the prior by their number. Use reduction='mean'; for a sum over the outputs divide by len(y)."
+        )
+
+
+def check_pairing(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> None:
+    """Refuse a loss that compares the outputs of all rows with the targets of all rows, or those of a single class."""
+    if kind_of(loss) in (F.cross_entropy, nn.CrossEntropyLoss) and outputs.shape[1:2] == (1,):
+        raise ValueError(
+            "the model has one output, and the cross-entropy over a single class is 0 whatever it says. Give "
+            "loss=torch.nn.functional.mse_loss or another loss for numbers, or a model with one output a class."
+        )
+    more = outputs.shape == (*y.shape, 1)
+    if (more or y.shape == (*outputs.shape, 1)) and len(y) > 1 and _pairs_all(loss, outputs.shape, y):
+        raise ValueError(
+            f"the outputs have shape {tuple(outputs.shape)} and the targets {tuple(y.shape)}, which broadcast against "
+            "each other: the loss does not look at which target belongs to which row. Give the targets as "
+            f"{'y[..., None]' if more else 'y.squeeze(-1)'}."
+        )
+
+
+@torch.no_grad()
+def _pairs_all(loss: Callable[[Tensor, Tensor], Tensor], shape: torch.Size, y: Tensor) -> bool:
+    """Whether a loss depends on targets, but not on their order; copies of it are asked, and no generator moves on."""
+
+    def of(outputs: Tensor, targets: Tensor) -> float:
+        with torch.random.fork_rng([y.device] if y.is_cuda else []), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return float(copy.deepcopy(loss)(outputs.double().reshape(shape), targets))
+
+    try:
+        up = (y.double() if y.is_floating_point() else y).sort(dim=0).values
+        down, low = up.flip(0), up[:1].expand_as(up)
+        # outputs that are the targets: in their own order a loss is far from that in the other one, on any scale
+        one, other = of(up, up), of(up, down)
+        looks = not torch.equal(up, down) and of(low, up) != of(low, low)
+    except Exception:  # no copy, or no loss for such numbers: then nothing is known against it
+        return False
+    return looks and math.isfinite(one) and math.isclose(one, other, rel_tol=1e-9)
+
+
+@contextmanager
+def naming_dtypes(x: Tensor, y: Tensor) -> Iterator[None]:
+    """Context of a step, whose complaint of float64 says where that comes from."""
+    try:
+        yield
+    except RuntimeError as error:
+        if torch.float64 in (x.dtype, y.dtype) and "double" in str(error).lower():
+            raise ValueError(
+                f"x is of {x.dtype} and y of {y.dtype}, which do not go with the model and the loss ({error}). "
+                "Python's floats and NumPy's arrays become float64: give x.float() and y.float(), or model.double()."
+            ) from error
+        raise
