@@ -7,7 +7,9 @@ the highest phi and fit again. BNN-VS-CV chooses the kept share by cross-validat
 fold a network of its own ranks the inputs, so that the rows that judge a share had no part in the ranking. The fit
 with all inputs stands for the share 1. "BNN-VS, true share" keeps as many inputs as are active, on the same data sets.
 Written down before it ran, for each pi where cross-validation is below the published 80 % in the mean: the share is the
-cause if the true one lies above 80, decided by t, the ranking if below, and else neither is shown.
+cause if the true one lies above 80, decided by t, the ranking if below, and else neither is shown. It was the ranking
+at pi = 0.7 and neither at 0.5; so, before that ran, "longer" has four times the epochs and the true share: where its
+mean lies above 80, decided by t, the length of the training is the cause, and else we do not know.
 LM keeps the 20 % highest absolute coefficients for its selection accuracy; its
 errors are those of the model with all inputs. `selection_ceiling` is the accuracy of keeping the 20 % largest effects;
 "keep all" and "keep none" look at nothing: the first is right about every active input, the second about every other.
@@ -239,6 +241,8 @@ def _selection_cells(scale: dict) -> list[Cell]:
         params = _params(scale, [(2, pi)], size) | options | prior
         cells.append(Cell(f"cv, pi={pi:g}", "BNN-VS-CV", few, params))
         cells.append(Cell(f"cv, pi={pi:g}", "BNN-VS, true share", few, _params(scale, [(2, pi)], size) | prior))
+        longer = _params(scale | {"epochs": 4 * scale["epochs"]}, [(2, pi)], size) | prior
+        cells.append(Cell(f"cv, pi={pi:g}, longer", "BNN-VS, true share", few, longer))
         cells += [Cell(f"cv, pi={pi:g}", rule, few, _params(scale, [(2, pi)], size)) for rule in TRIVIAL]
     return cells
 
