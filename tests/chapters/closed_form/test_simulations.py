@@ -50,7 +50,8 @@ def test_rows_have_the_names_that_the_figures_read():
     other = _run("sbnn-influence", EXPERIMENTS["sbnn-influence"].profiles["smoke"]()[1]).rows
     assert {r["setting"] for r in other} == {f"{r['setting']}, log tau1=-1, log tau0=-1.5" for r in first}
     third = [r for cell in EXPERIMENTS["sbnn-selection"].profiles["smoke"]() for r in _run("sbnn-selection", cell).rows]
-    assert {r["method"] for r in third} == {"NN", "NN-Dr", "LM", "BNN", "BNN-VS", "BNN-VS-CV", "keep all", "keep none"}
+    rules = {"BNN-VS-CV", "BNN-VS, true share", "keep all", "keep none"}
+    assert {r["method"] for r in third} == {"NN", "NN-Dr", "LM", "BNN", "BNN-VS"} | rules
     assert {"D=10, alpha=2, pi=0.2", "D=10, alpha=2, pi=0.9", "D=20, alpha=2, pi=0.2"} < {r["setting"] for r in third}
     assert _values(third, "BNN-VS-CV", "detected_share").keys() == {("cv, pi=0.2", 0), ("cv, pi=0.2", 1)}
 
@@ -242,6 +243,9 @@ def test_rules_that_look_at_nothing_by_hand():
     for name, expected in (("keep all", lambda a: a), ("keep none", lambda a: 100 - a)):
         found = _values(kept[name], name, "selection_accuracy")
         assert found == {where: pytest.approx(expected(share)) for where, share in active.items()}
+    # with the true share every input that is missed stands beside one that is taken in its place
+    true = _values(kept["BNN-VS, true share"], "BNN-VS, true share", "selection_accuracy")
+    assert all((100.0 - value) / 20.0 == pytest.approx(round((100.0 - value) / 20.0)) for value in true.values())
 
 
 def test_the_constants_are_what_the_stored_criteria_choose():
