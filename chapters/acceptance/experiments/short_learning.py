@@ -36,7 +36,7 @@ from chapters.acceptance.experiments.logistic import OBJECTIVES, SETS
 from chapters.acceptance.targets import LogProb, logistic_posterior, standardized
 
 NAME, HMC = "mh-short", "HMC"
-METHODS = ("VI", "Acceptance rate", HMC)
+METHODS = (*OBJECTIVES, HMC)
 
 
 def counting(log_prob: LogProb) -> tuple[LogProb, Callable[[], int]]:
