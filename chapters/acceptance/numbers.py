@@ -212,20 +212,18 @@ def _short(rows: Rows) -> dict[str, str]:
                 for metric in ("ess_share_geyer", "evaluations_learning")
             )
             spent += learning.tolist()
-            first += [
-                caught_up(cost, 100 / ours, HMC_WARM_UP, HMC_GRADIENTS / theirs)
-                for cost, ours, theirs in zip(learning, share, longer, strict=bool(len(share)))
-            ]
-            paid = [caught_up(*one) for one in zip(learning, 100 / share, start, each / (hmc / 100), strict=True)]
-            behind += (start + DRAWS * each / (hmc / 100) < learning).tolist()
+            runs = list(zip(learning, 100 / share, start, each / (hmc / 100), longer, strict=bool(len(share))))
+            first += [caught_up(cost, ours, HMC_WARM_UP, HMC_GRADIENTS / theirs) for cost, ours, *_, theirs in runs]
+            paid = [caught_up(*one[:4]) for one in runs]
+            behind += [warm_up + DRAWS * theirs < cost for cost, _, warm_up, theirs, _ in runs]
             if method in (RATE, "VI"):
                 said[f"{name}-short-share-{method}"] = lab.mean(share, "{:.1f}")
                 said[f"{name}-short-counted-{method}"] = _range(paid, share, 1e3, "{:.0f}", "thousand")
     assert not spent or max(spent) < HMC_WARM_UP, "500 steps of learning take less than 500 of warm-up"
     assert not any(first), "in every run learning has paid from the first draw on"
     assert all(behind), "with a quarter of both HMC has some thousands of draws before the learning is done"
-    for key, found in (("short-evaluations", spent), ("short-warm-up", warmed)):
-        said[key] = lab.number(max(found) / 1e3 if found else None, "{:.0f}", of=[hmc])
+    for key, found, of in (("short-evaluations", spent, learning), ("short-warm-up", warmed, start)):
+        said[key] = lab.number(max(found) / 1e3 if found else None, "{:.0f}", of=[of])
     said["short-first"] = lab.number(len(first) or None, of=[share])
     return said
 
