@@ -10,7 +10,14 @@ import numpy as np
 from book import lab
 from book.lab.queries import Rows, replicates
 from chapters.acceptance.experiments.six_gaussians import MODES
-from chapters.acceptance.figures.results import HMC_WARM_UP, METHODS, crossings, crossings_in_evaluations
+from chapters.acceptance.figures.results import (
+    HMC_GRADIENTS,
+    HMC_WARM_UP,
+    METHODS,
+    caught_up,
+    crossings,
+    crossings_in_evaluations,
+)
 
 WIDE, NARROW = "start sd 3", "start sd 1"
 SETS = ("Heart", "Australian", "German")
@@ -87,7 +94,8 @@ def _markov() -> dict[str, str]:
         ),
         "markov-rate": lab.mean(rates, "{:.1f}"),
         "markov-wide": lab.number(len(wide) or None, of=[wide]),
-        "markov-single": lab.number(single.min() if len(single) else None, "{:.0f}", runs=len(single)),
+        # "or more": rounded down
+        "markov-single": lab.number(np.floor(single.min()) if len(single) else None, "{:.0f}", runs=len(single)),
     }
 
 
@@ -167,7 +175,8 @@ def _logistic(rows: Rows) -> dict[str, str]:
         for value in replicates(rows, name, method, metric)
     ]
     assert not errors or max(errors) < 0.05, "logistic regression: moments within 0.05 posterior sds of long HMC"
-    said["moments"] = lab.number(max(errors, default=None), "{:.3f}")
+    # "within": rounded up
+    said["moments"] = lab.number(np.ceil(1000 * max(errors)) / 1000 if errors else None, "{:.3f}")
     laid = [row for row in rows if row["published"] is not None and row["profile"] not in (None, "smoke")]
     laid = [row for row in laid if row["mean"] is not None]
     said["published"] = lab.number(len(laid) or None)
@@ -182,8 +191,41 @@ def _logistic(rows: Rows) -> dict[str, str]:
     for method in (RATE, "HMC"):
         share = lab.stored_mean(rows, "German", method, "ess_share_geyer")
         said[f"German-share-{method}"] = lab.number(None if share is None else share / 100, "{:.2f}", runs=len(speeds))
-    said |= {"German-evaluations": f"{evaluations / 1e6:.1f}", "warm-up": f"{HMC_WARM_UP / 1e6:.1f}"}
-    return said | _worth()
+    said |= {"German-evaluations": f"{evaluations / 1e3:.0f}", "warm-up": f"{HMC_WARM_UP / 1e3:.0f}"}
+    return said | _worth() | _short(rows)
+
+
+def _short(rows: Rows) -> dict[str, str]:
+    """A quarter of the steps: what a draw is worth, and when learning pays beside HMC after a short warm-up."""
+    said, spent, warmed, first, behind = {}, [], [], [], []
+    for name in SETS:
+        longer = replicates(rows, name, "HMC", "ess_share_geyer") / 100  # of its whole warm-up
+        hmc, start, each, r_hat = (
+            lab.stored_values("mh-short", name, "HMC", metric)
+            for metric in ("ess_share_geyer", "evaluations_learning", "evaluations_draw", "r_hat")
+        )
+        assert not len(r_hat) or r_hat.max() < 1.01, f"{name}: chains of HMC after the short warm-up agree"
+        warmed += start.tolist()
+        for method in METHODS:
+            share, learning = (
+                lab.stored_values("mh-short", name, method, metric)
+                for metric in ("ess_share_geyer", "evaluations_learning")
+            )
+            spent += learning.tolist()
+            runs = list(zip(learning, 100 / share, start, each / (hmc / 100), longer, strict=bool(len(share))))
+            first += [caught_up(cost, ours, HMC_WARM_UP, HMC_GRADIENTS / theirs) for cost, ours, *_, theirs in runs]
+            paid = [caught_up(*one[:4]) for one in runs]
+            behind += [warm_up + DRAWS * theirs < cost for cost, _, warm_up, theirs, _ in runs]
+            if method in (RATE, "VI"):
+                said[f"{name}-short-share-{method}"] = lab.mean(share, "{:.1f}")
+                said[f"{name}-short-counted-{method}"] = _range(paid, share, 1e3, "{:.0f}", "thousand")
+    assert not spent or max(spent) < HMC_WARM_UP, "500 steps of learning take less than 500 of warm-up"
+    assert not any(first), "in every run learning has paid from the first draw on"
+    assert all(behind), "with a quarter of both HMC has some thousands of draws before the learning is done"
+    for key, found, of in (("short-evaluations", spent, learning), ("short-warm-up", warmed, start)):
+        said[key] = lab.number(max(found) / 1e3 if found else None, "{:.0f}", of=[of])
+    said["short-first"] = lab.number(len(first) or None, of=[share])
+    return said
 
 
 def _worth() -> dict[str, str]:

@@ -1,11 +1,12 @@
 """Equations of the Metropolis-Hastings chapter about its own targets and pairs, each checked by another computation."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from scipy import integrate, stats
 
 from chapters.acceptance import pairs, targets
 
@@ -37,6 +38,29 @@ def test_two_normal_densities_of_one_width(distance):
     # the trapezoid rule is exact to rounding for densities that vanish at both ends
     assert pairs.measures(distance, 1.0, "normal")["rate"] == pytest.approx(closed, abs=1e-4)
     assert pairs.measures(distance, 1.0, "normal")["kl"] == pytest.approx(distance**2, abs=1e-9)
+
+
+# equation: mh-bound
+@pytest.mark.parametrize("shape", pairs.SHAPES)
+@pytest.mark.parametrize(("distance", "width"), [(0.0, 0.5), (1.0, 0.7), (0.0, 1.0), (0.5, 1.5), (3.5, 4.0)])
+def test_divergence_and_overlap_of_a_pair_count_the_tails_beyond_the_grid(distance, width, shape):
+    p, q = stats.norm(), stats.norm(distance, width) if shape == "normal" else stats.t(3, distance, width)
+    cuts = [-np.inf, *np.linspace(-12.0, 12.0, 49), np.inf]
+
+    def integral(of):
+        return sum(integrate.quad(of, a, b, epsabs=1e-11)[0] for a, b in pairwise(cuts))
+
+    def nats(at):
+        gap = p.logpdf(at) - q.logpdf(at)
+        # far out where p is 0 to rounding, 0 times infinity is 0
+        return (p.pdf(at) * gap if p.pdf(at) > 0 else 0.0) - (q.pdf(at) * gap if q.pdf(at) > 0 else 0.0)
+
+    found = pairs.measures(distance, width, shape)
+    kl = integral(nats)
+    assert found["kl"] == pytest.approx(kl, abs=1e-6)
+    assert found["bound"] == pytest.approx(1 - math.sqrt(max(kl, 0.0) / 2), abs=1e-4)
+    # min{p, q} has kinks, where the sum over a grid of 0.02 errs by its square
+    assert found["overlap"] == pytest.approx(integral(lambda at: min(p.pdf(at), q.pdf(at))), abs=1e-4)
 
 
 # equation: mh-independent

@@ -132,7 +132,7 @@ def crossings(rows: Sequence[Mapping], name: str, method: str, other: str = "HMC
     """
     asked = [replicates(rows, name, who, m) for who in (method, other) for m in ("ess_per_second", "seconds_training")]
     return [
-        _caught_up(start, 1.0 / rate, other_start, 1.0 / other_rate)
+        caught_up(start, 1.0 / rate, other_start, 1.0 / other_rate)
         for rate, start, other_rate, other_start in zip(*asked, strict=True)
     ]
 
@@ -146,12 +146,12 @@ def crossings_in_evaluations(rows: Sequence[Mapping], name: str, method: str, le
     """
     worth = (replicates(rows, name, who, "ess_share_geyer") / 100.0 for who in (method, "HMC"))
     return [
-        _caught_up(learning, 1.0 / ours, HMC_WARM_UP, HMC_GRADIENTS / theirs)
+        caught_up(learning, 1.0 / ours, HMC_WARM_UP, HMC_GRADIENTS / theirs)
         for ours, theirs in zip(*worth, strict=True)
     ]
 
 
-def _caught_up(start: float, cost: float, other_start: float, other_cost: float) -> float:
+def caught_up(start: float, cost: float, other_start: float, other_cost: float) -> float:
     """Draws after which both have spent the same, where n draws cost start + n cost; infinity if never."""
     gain = other_cost - cost
     return max(0.0, (start - other_start) / gain) if gain > 0 else math.inf

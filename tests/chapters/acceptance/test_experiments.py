@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from bnnlib import datasets
 from bnnlib import sampling as mcmc
 from book import lab
 from book.lab.cells import Cell
-from chapters.acceptance.experiments import lenet, logistic, six_gaussians
+from chapters.acceptance.experiments import lenet, logistic, short_learning, six_gaussians
 from chapters.acceptance.figures.results import HMC_GRADIENTS, HMC_WARM_UP, crossings, crossings_in_evaluations
 from chapters.acceptance.targets import logistic_posterior
 from tests.chapters import cells
@@ -171,6 +172,22 @@ def test_a_warm_up_of_hmc_takes_what_the_count_of_evaluations_says(name):
     start = 0.1 * torch.randn(cell.params["chains"], dim, generator=generator)
     found = mcmc.warm_up(counted, start, cell.params["warm_up"], generator=generator)
     assert (evaluations, found.kernel.num_leapfrog) == (HMC_WARM_UP, HMC_GRADIENTS)
+
+
+@needs_sets
+@pytest.mark.parametrize("method", short_learning.METHODS)
+def test_short_learning_counts_the_points_at_which_the_posterior_was_asked_for(method):
+    cell = smoke("mh-short", method)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # three steps of learning: some chains never move
+        found = values(short_learning.run_cell(cell, CPU))
+    if method == short_learning.HMC:
+        # at first two evaluations each, then windows of 3, 2, 3, 6, 3 and 3 of 20 steps: 8 leapfrog steps in the first
+        # two, by dimension round(1.5 * 31^(1/4)) = 4 up to the last, whose number is learned
+        assert found["evaluations_learning"] == 8 * (2 + 5 * 8 + 12 * 4 + 3 * found["evaluations_draw"])
+    else:
+        chain = method != "VI"  # it asks at its start, too
+        assert found["evaluations_learning"] == 16 * (3 + chain) and found["evaluations_draw"] == 1
 
 
 def test_the_posterior_does_not_overflow():
