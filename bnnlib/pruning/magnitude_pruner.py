@@ -116,9 +116,10 @@ def _selected(model: nn.Module | Mapping[str, nn.Parameter], names: Sequence[str
             if not any(fnmatchcase(name, pattern) for name in named):
                 raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(named)}.")
         chosen = {n: weight for n, weight in named.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
-        for owner in () if isinstance(model, Mapping) else {name.rpartition(".")[0] for name in chosen}:
-            if isinstance(layer := model.get_submodule(owner), BayesianLayer):  # draws would fill the zeros again
-                check_prunable(owner, layer)
+        owners = {name.rpartition(".")[0] for name in chosen}
+        for name, layer in () if isinstance(model, Mapping) else model.named_modules():
+            if name in owners and isinstance(layer, BayesianLayer):  # whose draws would fill the zeros again
+                check_prunable(name, layer)
     if not chosen:
         raise ValueError("no parameter is selected, so there is nothing to prune. Name at least one in `names`.")
     return chosen

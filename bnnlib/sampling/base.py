@@ -147,7 +147,7 @@ class Sampler(torch.optim.Optimizer):
         return self._noise
 
     @staticmethod
-    def _decayed(gradients: list[Tensor], parameters: list[Tensor], decay: float) -> list[Tensor]:
+    def _decayed(gradients: list[Tensor], parameters: list[Tensor], decay: float) -> Sequence[Tensor]:
         """The gradients with those of the normal prior."""
         if any(gradient.is_sparse for gradient in gradients):
             raise ValueError(

@@ -18,10 +18,10 @@ class SGHMC(Sampler):
     """Underdamped Langevin dynamics, equation (aeb-sghmc-sde), (3) of Deng et al. (2019), with SGD's parameters.
 
     `scheme="baoab"` is equation (aeb-baoab): the distribution of the positions is exact for Gaussian targets at every
-    stable step size, and velocities are rescaled where lr or momentum changes. `scheme="euler"` is the discretization of
+    stable step size; where lr or momentum changes, velocities are rescaled. `scheme="euler"` is the discretization of
     Saatci and Wilson (2017), equation (aeb-sghmc-euler), which the paper takes. Its velocity is in units of a step, so
-    that lr must change slowly against 1 / (1 - momentum) steps: at a sudden drop of lr the chain goes on at the old
-    pace, far out of its target, until friction has slowed it down. Both are `torch.optim.SGD(lr, momentum)` at
+    that lr must change slowly against 1 / (1 - momentum) steps: after a sudden drop of lr the old velocities carry the
+    chain far out of its target, until friction has slowed it down. Both are `torch.optim.SGD(lr, momentum)` at
     temperature 0 and constant lr.
 
     Args:

@@ -3,11 +3,14 @@
 import copy
 import json
 import pickle
+import re
+import textwrap
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
@@ -157,6 +160,19 @@ def table_of(columns, yes="yes", depends=()):
 @pytest.mark.slow
 def test_the_table_says_what_the_layers_do():
     assert table_of(FEATURES) in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_form_for_grad_gives_the_gradient_of_a_step():
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    network, x, y = bnn.GaussianLinear(6, 1, estimator="local"), vectors(), torch.ones(5, 1)
+    names = {"nn": nn, "F": F, "torch": torch, "functional_call": functional_call, "elbo_loss": bnn.elbo_loss}
+    names |= {"network": network, "x": x, "y": y}
+    with bnn.redraw(network, 0):
+        exec(textwrap.dedent(code), names)
+    with bnn.redraw(network, 0):
+        names["objective"](x, y).backward()
+    for name, p in names["objective"].named_parameters():
+        torch.testing.assert_close(names["gradients"][name], p.grad)
 
 
 def test_the_table_of_libraries_is_the_stored_one():

@@ -117,7 +117,7 @@ REFUSED = {
          "no random state"),
         (lambda: sghmc().load_state_dict(sghmc(scheme="euler").state_dict()), "scheme='euler', not .*scheme='baoab'"),
         (lambda: sghmc().load_state_dict(mcmc.SGLD([nn.Parameter(torch.ones(1))], 0.1).state_dict()), "is of SGLD"),
-        *[(lambda kind=kind: sparse_step(kind), "gradient is sparse.*sparse=False") for kind in (mcmc.SGLD, mcmc.SGHMC)],
+        *[(lambda k=k: sparse_step(k), "gradient is sparse.*sparse=False") for k in (mcmc.SGLD, mcmc.SGHMC)],
     ],
     "the learned prior": [
         (lambda: prior(sparse=["fc9.weight"]), r"no parameter is named 'fc9.weight'.*0.weight, 0.bias"),
