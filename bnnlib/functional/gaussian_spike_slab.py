@@ -149,6 +149,15 @@ def _costs(second_moment: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
     return half * prior.slab_precision + prior.slab_cost, half * prior.spike_precision + prior.spike_cost
 
 
+def _log_add_exp(first: Tensor, second: Tensor) -> Tensor:
+    """torch.logaddexp; with second derivatives also where PyTorch's are NaN, since exp(|first - second|) overflows."""
+    if not torch.is_grad_enabled():
+        return torch.logaddexp(first, second)
+    far = (first - second).abs().exp().isinf()
+    near = torch.logaddexp(first.masked_fill(far, 0.0), second.masked_fill(far, 0.0))
+    return torch.where(far, torch.maximum(first, second), near)
+
+
 def spike_slab_profile_penalty(mean: Tensor, scale: Tensor, prior: MixturePrior) -> Tensor:
     """R*(m, sigma) = R at p*, -logsumexp(-A, -B) - log sigma, equation (sbnn-profile), per weight in nats.
 
@@ -164,7 +173,7 @@ def spike_slab_profile_penalty(mean: Tensor, scale: Tensor, prior: MixturePrior)
         tensor([1.0412, 3.5007])
     """
     cost_slab, cost_spike = _costs(mean.square() + scale.square(), prior)
-    return -torch.logaddexp(-cost_slab, -cost_spike) - torch.log(scale)
+    return -_log_add_exp(-cost_slab, -cost_spike) - torch.log(scale)
 
 
 def spike_slab_profile_grad(mean: Tensor, scale: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
@@ -196,7 +205,7 @@ def scale_mixture_log_density(weight: Tensor, prior: MixturePrior) -> Tensor:
         tensor([ 0.7858, -2.1121])
     """
     cost_slab, cost_spike = _costs(weight.square(), prior)
-    return torch.logaddexp(-cost_slab, -cost_spike) - 0.5 * math.log(2.0 * math.pi)
+    return _log_add_exp(-cost_slab, -cost_spike) - 0.5 * math.log(2.0 * math.pi)
 
 
 def scale_mixture_kl_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior: MixturePrior) -> Tensor:

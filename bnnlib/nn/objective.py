@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
+from bnnlib.functional._autograd import transformed
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers, check_choice
+from bnnlib.posteriors.kl_tokens import drawn_from_others
 
 
 def _total(terms: list[Tensor]) -> Tensor:
@@ -51,7 +54,37 @@ def kl_gradient(model: nn.Module) -> Tensor:
         >>> kl_gradient(model).item()
         0.0
     """
-    return _total([layer.kl_gradient() for layer in bayesian_layers(model)])
+    return _total([layer.kl_gradient() for layer in _seen_layers(model)])
+
+
+def _seen_layers(model: nn.Module) -> list[StochasticLayer]:
+    """The Bayesian layers; with a warning where no derivative that is asked for can reach their divergence."""
+    layers = bayesian_layers(model)
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return layers
+    if transformed():
+        stack = torch._C._functorch.get_interpreter_stack() or []
+        followed = any(level.key() == torch._C._functorch.TransformType.Grad for level in stack)
+        unseen = followed and not any(_followed(p) for layer in layers for p in layer.parameters())
+    else:
+        unseen = any(drawn_from_others(layer) for layer in layers)
+    if unseen:
+        warnings.warn(
+            f"the divergence of {type(model).__name__} has no gradient here: outside of functional_call its layers "
+            "have their own parameters, not those that are differentiated. Give functional_call a module whose forward "
+            "calls the network and returns the whole objective.",
+            stacklevel=3,
+        )
+    return layers
+
+
+def _followed(tensor: Tensor) -> bool:
+    """Whether `torch.func.grad` differentiates with respect to a tensor, at any level."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        if tensor.requires_grad:
+            return True
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return False
 
 
 MINIBATCH_SCHEMES = ("uniform", "halving")
@@ -94,11 +127,15 @@ def elbo_loss(
 
     Args:
         nll_mean: negative log-likelihood averaged over the mini-batch, a scalar.
-        model: holds the Bayesian layers; called on the batch before.
+        model: holds the Bayesian layers; called on the batch before. With `functional_call` and `torch.func.grad` the
+            call of both stands in the forward of a module around it, or the divergence has no gradient.
         num_data: n, the observations of the whole training set, not of the batch.
         kl_scale: 1 for the exact objective; below 1 the posterior is tempered.
         with_value: with False the value of the KL term is left out (its gradient stays exact): cheaper, for steps
             that log nothing.
+
+    Warns:
+        UserWarning: `functional_call` has given the layers other parameters for the forward pass alone.
 
     Raises:
         ValueError: nll_mean is not a scalar, num_data is not a positive integer, kl_scale is negative, or there are no
@@ -118,7 +155,8 @@ def elbo_loss(
         )
     check_count("num_data", num_data)
     check_non_negative("kl_scale", kl_scale)
-    divergence = kl_divergence(model) if with_value else kl_gradient(model)
+    layers = _seen_layers(model)
+    divergence = _total([layer.kl_divergence() if with_value else layer.kl_gradient() for layer in layers])
     return nll_mean + divergence * (kl_scale / num_data)
 
 

@@ -72,6 +72,15 @@ def forget(layer: nn.Module) -> None:
     _KEPT.states.pop(layer, None)
 
 
+def drawn_from_others(layer: nn.Module) -> bool:
+    """Whether the layer's last draw, not yet differentiated, was of tensors that `functional_call` gave in place of its
+    parameters, and has taken back."""
+    state = _KEPT.states.get(layer)
+    if state is None or state.spent or all(isinstance(p, nn.Parameter) for p in state.parameters):
+        return False
+    return not state.ids <= {id(p) for p in layer._parameters.values()}
+
+
 def take_token(layer: nn.Module) -> Tensor | None:
     """The token of the layer's last draw, if it is fresh; it can be taken once."""
     if transformed():

@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.pruning.masks import Masks, prunable_weights
+from bnnlib.nn.base import BayesianLayer
+from bnnlib.pruning.masks import Masks, check_prunable, prunable_weights
 
 
 class MagnitudePruner(Masks):
@@ -34,8 +35,9 @@ class MagnitudePruner(Masks):
         scope: "layer" prunes the same share of every parameter as published, "global" the smallest weights of all.
 
     Raises:
-        ValueError: no parameter is selected, a name or pattern fits none, or a setting is out of range; while running,
-            the schedule would remove all weights of a parameter, or with `persistent` fewer than are pruned already.
+        ValueError: no parameter is selected, a name or pattern fits none or one with a posterior, or a setting is out
+            of range; while running, the schedule would remove all weights of a parameter, or with `persistent` fewer
+            than are pruned already.
 
     Example:
         >>> weights = {"weight": torch.nn.Parameter(torch.tensor([3.0, -1.0, 2.0, 0.5]))}
@@ -114,6 +116,10 @@ def _selected(model: nn.Module | Mapping[str, nn.Parameter], names: Sequence[str
             if not any(fnmatchcase(name, pattern) for name in named):
                 raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(named)}.")
         chosen = {n: weight for n, weight in named.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
+        owners = {name.rpartition(".")[0] for name in chosen}
+        for name, layer in () if isinstance(model, Mapping) else model.named_modules():
+            if name in owners and isinstance(layer, BayesianLayer):  # whose draws would fill the zeros again
+                check_prunable(name, layer)
     if not chosen:
         raise ValueError("no parameter is selected, so there is nothing to prune. Name at least one in `names`.")
     return chosen

@@ -30,18 +30,23 @@ def prunable_layers(model: nn.Module) -> dict[str, nn.Module]:
     if not layers:
         raise ValueError(f"{type(model).__name__} has no linear or convolutional layer, so there is nothing to prune.")
     for name, layer in layers.items():
-        reason = (
-            "its weight has no shape yet: pass it a batch first"
-            if isinstance(layer, nn.modules.lazy.LazyModuleMixin)
-            else "its weight is computed from others: remove the parametrization first"
-            if not isinstance(layer.weight, nn.Parameter)
-            else "its weight is a posterior: prune that, by `prune_ranked`, or a deterministic network"
-            if isinstance(layer, BayesianLayer)
-            else ""
-        )
-        if reason:
-            raise ValueError(f"{name or 'the model'} is a {type(layer).__name__} that cannot be pruned: {reason}.")
+        check_prunable(name, layer)
     return layers
+
+
+def check_prunable(name: str, layer: nn.Module) -> None:
+    """Refuse a layer whose weight cannot be set to 0."""
+    reason = (
+        "its weight has no shape yet: pass it a batch first"
+        if isinstance(layer, nn.modules.lazy.LazyModuleMixin)
+        else "its weight is a posterior: prune that, by `prune_ranked`, or a deterministic network"
+        if isinstance(layer, BayesianLayer)
+        else "its weight is computed from others: remove the parametrization first"
+        if not isinstance(layer.weight, nn.Parameter)
+        else ""
+    )
+    if reason:
+        raise ValueError(f"{name or 'the model'} is a {type(layer).__name__} that cannot be pruned: {reason}.")
 
 
 def prunable_weights(model: nn.Module) -> dict[str, nn.Parameter]:

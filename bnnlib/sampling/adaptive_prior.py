@@ -183,13 +183,18 @@ class SpikeSlabGaussianLaplacePrior:
         """Add the gradient of `energy` to `.grad` of the weights, in closed form.
 
         Raises:
-            ValueError: a weight has no gradient yet; call it after `backward()`.
+            ValueError: a weight has no gradient yet, or another type than when the prior was made.
         """
         inverse = 1.0 / self.sigma
         single = not self.batch_dims and self.sigma.is_cpu
         for name, weight in self.weights.items():
             if weight.grad is None:
                 raise ValueError(f"{name!r} has no gradient to add to. Call energy.backward() first.")
+            if weight.dtype != self.rho[name].dtype:
+                raise ValueError(
+                    f"{name!r} is {weight.dtype} now, but the prior was made for {self.rho[name].dtype}. Make it after "
+                    "model.double() or its like."
+                )
             if self._in_one_pass(name, weight.grad):
                 given = weight, self.kappa0[name], self.kappa1[name]
                 _native.run("prior_grad", (0,), given, (weight.grad,), (inverse.item(), inverse.item() ** 2))

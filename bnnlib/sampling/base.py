@@ -147,6 +147,16 @@ class Sampler(torch.optim.Optimizer):
         self._flat.normal_(generator=self.generator)
         return self._noise
 
+    @staticmethod
+    def _decayed(gradients: list[Tensor], parameters: list[Tensor], decay: float) -> Sequence[Tensor]:
+        """The gradients with those of the normal prior."""
+        if any(gradient.is_sparse for gradient in gradients):
+            raise ValueError(
+                f"weight_decay is {decay:g}, but a gradient is sparse, and the prior pulls at every row. Make the "
+                "embedding with sparse=False, or give its parameters a group with weight_decay=0."
+            )
+        return torch._foreach_add(gradients, parameters, alpha=decay)
+
     def _move(self, kernel: str, groups: Sequence[tuple[Tensor, ...]], constants: tuple[float, ...]) -> bool:
         """Move each (parameter, its buffers ..., gradient) in one pass by a kernel, and say whether one could.
 
@@ -188,22 +198,30 @@ class Sampler(torch.optim.Optimizer):
         """The chain is stable while lr times the largest curvature is below it."""
         raise NotImplementedError
 
+    @property
+    def kind(self) -> str:
+        """Class and scheme: what buffers mean."""
+        return type(self).__name__
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides the chain's future: buffers, step count and the generator's state, or the seed."""
-        state = {**super().state_dict(), "steps": self.steps, "generator": self.generator.get_state()}
+        own = {"kind": self.kind, "steps": self.steps, "generator": self.generator.get_state()}
+        state = {**super().state_dict(), **own}
         return state if self.seed is None else state | {"seed": self.seed}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; the chain goes on bit for bit, by key if it was by key.
 
         Raises:
-            ValueError: it is not the state of a sampler of this library over the same groups.
+            ValueError: it is not the state of a sampler of this class and scheme over the same groups.
         """
         if "generator" not in state_dict:
             raise ValueError(
                 "this state has no random state, so it is not that of a bnnlib sampler: the chain could not go on as "
                 "it was. Save sampler.state_dict()."
             )
+        if state_dict.get("kind", self.kind) != self.kind:  # older states do not say it
+            raise ValueError(f"this state is of {state_dict['kind']}, not of {self.kind}. Make the sampler as it was.")
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         self.steps, self.seed = state_dict["steps"], state_dict.get("seed")
         self.generator.set_state(state_dict["generator"].cpu())

@@ -23,7 +23,8 @@ def split_r_hat(draws: Tensor) -> Tensor:
         draws: shape (chains, draws, ...), any units; each remaining entry is a quantity of its own.
 
     Returns:
-        Tensor (...), float64. NaN where a draw is not finite or nothing moves.
+        Tensor (...), float64. Where nothing moves, infinite if the chains are in different places, and else NaN; NaN
+        where a draw is not finite.
 
     Raises:
         ValueError: fewer than 4 draws.

@@ -77,7 +77,12 @@ class HamiltonianMonteCarlo(Kernel):
         with torch.enable_grad():
             point = position.detach().requires_grad_()
             log_prob = check_log_density("log_prob", self.log_prob(point), point)
-            (gradient,) = torch.autograd.grad(log_prob.sum(), point)
+            found = torch.autograd.grad(log_prob.sum(), point, allow_unused=True) if log_prob.requires_grad else (None,)
+        if (gradient := found[0]) is None:
+            raise ValueError(
+                "log_prob has no gradient in the points: it is constant, or computed under detach(), no_grad() or by "
+                "NumPy. Compute it from the points with PyTorch's operations, or take metropolis_hastings."
+            )
         return log_prob.detach(), gradient
 
     def _cache(self, position: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ class LatentProposal:
         decoder: g, latents (n, k) to points (n, ...); a module is to be in evaluation mode.
         latent_dim: k.
         angle: t in (0, pi/2], in radians.
-        device: of the latents; by default that of the decoder's parameters, or the CPU.
+        device: of the latents; by default that of the decoder's parameters, whose type they take too, or the CPU.
         batch_size: latents that are decoded at once.
 
     Raises:
@@ -54,7 +54,8 @@ class LatentProposal:
         self.decoder, self.angle = decoder, angle
         self.latent_dim = check_count("latent_dim", latent_dim)
         self.batch_size = check_count("batch_size", batch_size)
-        self.device = _device_of(decoder) if device is None else device
+        like = _first_parameter(decoder)
+        self.device, self.dtype = like.device if device is None else device, like.dtype
 
     @property
     def independent(self) -> bool:
@@ -63,7 +64,7 @@ class LatentProposal:
 
     def draw(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Latents from N(0, I), shape (count, k)."""
-        return torch.randn(count, self.latent_dim, generator=generator, device=self.device)
+        return torch.randn(count, self.latent_dim, generator=generator, device=self.device, dtype=self.dtype)
 
     def move(self, state: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The proposed latents."""
@@ -138,7 +139,7 @@ class PointProposal:
         return state
 
 
-def _device_of(decoder: Decoder) -> torch.device:
+def _first_parameter(decoder: Decoder) -> Tensor:
     parameters = getattr(decoder, "parameters", None)
-    first = next(iter(parameters()), None) if callable(parameters) else None
-    return torch.device("cpu") if first is None else first.device
+    own = (p for p in parameters() if p.is_floating_point()) if callable(parameters) else iter(())
+    return next(own, torch.empty(0, device="cpu"))

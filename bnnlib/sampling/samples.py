@@ -59,7 +59,7 @@ class SampleStore(Callback):
         ValueError: a count is below 1 (burn_in: below 0), or both a device and a folder are given.
 
     Example:
-        >>> model, store = torch.nn.Linear(3, 1), SampleStore(max_samples=100)
+        >>> model, store = torch.nn.Linear(3, 2), SampleStore(max_samples=100)
         >>> for _ in range(5):
         ...     store.offer(model)
         True
@@ -68,7 +68,7 @@ class SampleStore(Callback):
         True
         True
         >>> len(store), store.predict(model, torch.randn(8, 3)).shape
-        (5, torch.Size([8, 1]))
+        (5, torch.Size([8, 2]))
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class SampleStore(Callback):
         return self._draws[index]
 
     def stacked(self, name: str) -> Tensor:
-        """All draws of one tensor, shape (draws, ...), for example for `effective_sample_size`.
+        """All draws of one tensor, shape (draws, ...): one chain of `effective_sample_size(store.stacked(name)[None])`.
 
         Raises:
             KeyError: the store keeps nothing of that name.
@@ -188,9 +188,16 @@ class SampleStore(Callback):
             Probabilities, shape (batch, classes). In regression average `outputs` themselves.
 
         Raises:
-            ValueError: the store is empty.
+            ValueError: the store is empty, or the model has one output.
         """
-        total = sum(torch.softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
+        total: Tensor | float = 0.0
+        for logits in self.outputs(model, x, batch_size):
+            if logits.shape[-1] == 1:
+                raise ValueError(
+                    "the model has one output, and the softmax of one number is 1. Average torch.sigmoid of `outputs` "
+                    "for one logit, or `outputs` themselves in regression."
+                )
+            total = total + torch.softmax(logits.float(), dim=-1)
         return cast(Tensor, total) / len(self)
 
     def save(self, path: str | os.PathLike) -> Path:

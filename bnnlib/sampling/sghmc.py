@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -17,8 +18,11 @@ class SGHMC(Sampler):
     """Underdamped Langevin dynamics, equation (aeb-sghmc-sde), (3) of Deng et al. (2019), with SGD's parameters.
 
     `scheme="baoab"` is equation (aeb-baoab): the distribution of the positions is exact for Gaussian targets at every
-    stable step size. `scheme="euler"` is the discretization of Saatci and Wilson (2017), equation (aeb-sghmc-euler),
-    which the paper takes. Both are `torch.optim.SGD(lr, momentum)` at temperature 0.
+    stable step size; where lr or momentum changes, velocities are rescaled. `scheme="euler"` is the discretization of
+    Saatci and Wilson (2017), equation (aeb-sghmc-euler), which the paper takes. Its velocity is in units of a step, so
+    that lr must change slowly against 1 / (1 - momentum) steps: after a sudden drop of lr the old velocities carry the
+    chain far out of its target, until friction has slowed it down. Both are `torch.optim.SGD(lr, momentum)` at
+    temperature 0 and constant lr.
 
     Args:
         params: parameters or groups.
@@ -78,6 +82,8 @@ class SGHMC(Sampler):
             )
 
     def _update(self, group, parameters, gradients) -> None:
+        if self.scheme == "baoab" and not group["lr"]:
+            return  # no time passes
         lr, momentum, temperature, decay = (group[name] for name in ("lr", "momentum", "temperature", "weight_decay"))
         velocities = [self._velocity(parameter) for parameter in parameters]
         if self.scheme == "euler":
@@ -85,6 +91,12 @@ class SGHMC(Sampler):
             constants = momentum, lr, decay, 1.0, scale, 1.0, scale
         else:
             kick, drift, scale = baoab_coefficients(lr, momentum, temperature)
+            before = group.setdefault("velocity_of", kick)
+            if kick != before:  # at equilibrium the variance of a velocity is kick * T
+                every = [self._velocity(parameter) for parameter in group["params"] if parameter in self.state]
+                torch._foreach_mul_(every, math.sqrt(kick / before))
+                group["velocity_of"] = kick
+                kick = 0.5 * (kick + math.sqrt(kick * before))  # the half that ends the last step, and this step's
             # both half drifts at once, from the velocity before and after the refreshment
             constants = 1.0, kick, decay, drift * (1.0 + momentum), drift * scale, momentum, scale
         groups = list(zip(parameters, velocities, gradients, strict=True))
@@ -92,7 +104,7 @@ class SGHMC(Sampler):
             return
         noise = self._draw(parameters, temperature)
         if decay:
-            gradients = torch._foreach_add(gradients, parameters, alpha=decay)
+            gradients = self._decayed(gradients, parameters, decay)
         if self.scheme == "euler":
             torch._foreach_mul_(velocities, momentum)
             torch._foreach_add_(velocities, gradients, alpha=-lr)
@@ -106,6 +118,10 @@ class SGHMC(Sampler):
         if noise is not None:
             torch._foreach_add_(velocities, noise, alpha=scale)
             torch._foreach_add_(parameters, noise, alpha=drift * scale)
+
+    @property
+    def kind(self) -> str:
+        return f"{super().kind} with scheme={self.scheme!r}"
 
     def stability_limit(self, group) -> float:
         return 2.0 * (1.0 + group["momentum"])

@@ -57,7 +57,7 @@ class SGLD(Sampler):
             return
         noise = self._draw(parameters, temperature)
         if decay:
-            gradients = torch._foreach_add(gradients, parameters, alpha=decay)
+            gradients = self._decayed(gradients, parameters, decay)
         torch._foreach_add_(parameters, gradients, alpha=-lr)
         if noise is not None:
             torch._foreach_add_(parameters, noise, alpha=scale)

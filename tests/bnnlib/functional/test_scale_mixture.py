@@ -5,6 +5,7 @@ import torch
 from torch.distributions import Categorical, MixtureSameFamily, Normal
 
 from bnnlib import functional as bF
+from bnnlib.functional import gaussian_spike_slab
 
 DOUBLE = torch.float64
 
@@ -23,6 +24,28 @@ def test_scale_mixture_density_is_torch_s_mixture(random_problems):
     (score,) = torch.autograd.grad(-bF.scale_mixture_log_density(weight, prior).sum(), weight)
     weight = weight.detach()
     torch.testing.assert_close(weight * bF.expected_precision(weight.square(), prior), score, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+@pytest.mark.parametrize(
+    "density", [bF.scale_mixture_log_density, lambda w, p: -bF.spike_slab_profile_penalty(w, 0 * w + 0.1, p)]
+)
+def test_curvature_is_finite_where_the_spike_underflows(density, dtype, monkeypatch):
+    """By central differences of the score; values and scores are those of torch.logaddexp to the bit."""
+    prior = bF.mixture_prior(1.0, 0.03, 0.01)
+    weight = torch.linspace(-4.0, 4.0, 81, dtype=dtype, requires_grad=True)
+
+    def derivatives(weight):
+        (score,) = torch.autograd.grad((value := density(weight, prior)).sum(), weight, create_graph=True)
+        return value, score
+
+    (curvature,) = torch.autograd.grad(derivatives(weight)[1].sum(), weight)
+    high, low = (derivatives(weight.detach().double().add(h).requires_grad_())[1] for h in (1e-5, -1e-5))
+    # float32 rounds log-odds of some 100 nats by 1e-5, and curvature is in proportion
+    torch.testing.assert_close(curvature.double(), (high - low) / 2e-5, rtol=1e-3, atol=1e-3)
+    found = derivatives(weight)
+    monkeypatch.setattr(gaussian_spike_slab, "_log_add_exp", torch.logaddexp)
+    assert all(map(torch.equal, found, derivatives(weight)))
 
 
 def test_bayes_by_backprop_s_gradient_is_autograd_s(random_problems):

@@ -64,6 +64,26 @@ def test_the_divergence_has_a_gradient_under_grad(exact_network):
     torch.testing.assert_close(found, gradients(model), rtol=1e-9, atol=1e-11)
 
 
+@exactly
+@pytest.mark.parametrize("with_value", [True, False])
+def test_a_divergence_outside_of_the_functional_call_warns(any_network, x, with_value, recwarn):
+    def outside(values):
+        return bnn.elbo_loss(called(any_network, values, x).square().mean(), any_network, 10, 1.0, with_value)
+
+    leaves = {name: p.detach().clone().requires_grad_() for name, p in any_network.named_parameters()}
+    if float(bnn.kl_divergence(any_network)):  # that of random statistics is 0
+        for derivatives in (lambda: grad(outside)(parameters(any_network)), lambda: outside(leaves)):
+            with pytest.warns(UserWarning, match="has no gradient here.*functional_call a module") as caught:
+                derivatives()
+            assert caught[0].filename == __file__
+    outside({name: p for name, p in any_network.named_parameters()})
+    rows, model = x[:, None], Objective(any_network)
+    grad(lambda values: vmap(lambda row: called(model, values, row), randomness="same")(rows).sum())(parameters(model))
+    vmap(grad(lambda values, row: called(model, values, row)), (None, 0), randomness="same")(parameters(model), rows)
+    grad(lambda values: grad(lambda x: called(model, values, x))(x).sum())(parameters(model))
+    assert not [one for one in recwarn.list if "no gradient here" in str(one.message)]
+
+
 def test_vmap_draws_anew_or_the_same_as_it_is_asked(any_network, x):
     values, numbers = parameters(any_network), torch.arange(6.0)
     different = vmap(lambda _: called(any_network, values, x), randomness="different")(numbers)

@@ -77,6 +77,9 @@ REFUSED = [
     (lambda: magnitude(names=[]), "no parameter is selected"),
     (lambda: magnitude(nn.ReLU()), "nothing to prune"),
     (lambda: magnitude(names=["3.weight"]), "'3.weight', which no parameter fits.*0.weight"),
+    *[(lambda m=m, n=n: magnitude(m, names=n), f"0 is a {kind} .* posterior: prune that")
+      for m, n, kind in ((bayesian(), ["0.weight"], "GaussianSpikeSlabLinear"),
+                         (bnn.to_bayesian(nn.Sequential(nn.LSTM(3, 2))), ["0.weight_hh_l0"], "BayesianLSTM"))],
     (lambda: magnitude(frequency=0), "frequency is 0"),
     (lambda: magnitude(scope="row"), "scope is 'row'"),
     (lambda: magnitude().prune(1.5), "sparsity is 1.5"),

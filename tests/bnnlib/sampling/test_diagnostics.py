@@ -74,6 +74,7 @@ def test_every_quantity_is_on_its_own():
 def test_what_is_not_finite_or_does_not_move():
     draws = torch.from_numpy(chains()["independent"]).clone()
     assert torch.isnan(split_r_hat(torch.zeros(2, 10)))
+    assert torch.isinf(split_r_hat(torch.arange(2.0)[:, None].expand(2, 10)))
     draws[1, 3] = torch.inf
     assert torch.isnan(split_r_hat(draws)) and torch.isnan(effective_sample_size(draws))
 

@@ -45,6 +45,17 @@ def sghmc(**settings):
     return mcmc.SGHMC([nn.Parameter(torch.ones(1))], **({"lr": 0.1} | settings))
 
 
+def sparse_step(kind):
+    table = nn.Embedding(5, 3, sparse=True)
+    table(torch.tensor([1])).sum().backward()
+    kind(table.parameters(), 0.1, weight_decay=1.0).step()
+
+
+def double_gradient(model, learned):
+    model.double()(torch.ones(1, 4).double()).sum().backward()
+    learned.add_gradient_()
+
+
 def prior(**change):
     settings = {"parameters": mlp((4, 6, 3)), "sparse": ["0.weight"], "spike_scale": 0.3, "slab_variance": 2.0} | change
     return mcmc.SpikeSlabGaussianLaplacePrior(settings.pop("parameters"), **settings)
@@ -104,6 +115,9 @@ REFUSED = {
         (lambda: sghmc(gradient_variance=1.0), "scheme 'baoab' has no correction"),
         (lambda: mcmc.SGLD([p := nn.Parameter(torch.ones(1))], 1.0).load_state_dict(torch.optim.SGD([p]).state_dict()),
          "no random state"),
+        (lambda: sghmc().load_state_dict(sghmc(scheme="euler").state_dict()), "scheme='euler', not .*scheme='baoab'"),
+        (lambda: sghmc().load_state_dict(mcmc.SGLD([nn.Parameter(torch.ones(1))], 0.1).state_dict()), "is of SGLD"),
+        *[(lambda k=k: sparse_step(k), "gradient is sparse.*sparse=False") for k in (mcmc.SGLD, mcmc.SGHMC)],
     ],
     "the learned prior": [
         (lambda: prior(sparse=["fc9.weight"]), r"no parameter is named 'fc9.weight'.*0.weight, 0.bias"),
@@ -123,6 +137,7 @@ REFUSED = {
         (lambda: prior(likelihood="regression"), "num_data = None"),
         (lambda: prior(likelihood="poisson"), "'poisson'"),
         (lambda: prior().add_gradient_(), r"'0.weight' has no gradient.*backward"),
+        (lambda: double_gradient(model := mlp((4, 6, 3)), prior(parameters=model)), "float64 now.*model.double"),
         (lambda: prior(step_size=0.1, likelihood="regression", num_data=5).update(), "needs squared_error"),
     ],
     "estimates": [
@@ -163,6 +178,8 @@ REFUSED = {
         (lambda: hmc(covariance=torch.ones(3)).start(zeros(5, 2)), r"\(chains, 3\)"),
         (lambda: hmc().start(zeros(5, 2, 2)), r"\(chains, dim\)"),
         (lambda: hmc(density=each).start(zeros(2, 2)), "one log density a point"),
+        *[(lambda f=f: hmc(density=f).start(zeros(2, 2)), "no gradient in the points.*metropolis_hastings")
+          for f in (lambda x: log_prob(x).detach(), lambda x: nn.Parameter(zeros(2)) + 0.0)],
         (lambda: mcmc.warm_up(log_prob, zeros(1, 2)), "number of chains is 1"),
         (lambda: mcmc.warm_up(log_prob, zeros(2, 2), 19), "num_steps is 19"),
         (lambda: mcmc.warm_up(lambda x: x.sum(-1) * NAN, zeros(2, 2)), "not finite at the start"),
@@ -227,6 +244,8 @@ REFUSED = {
     "the store of draws": [
         (lambda: SampleStore(0), "max_samples"),
         (lambda: SampleStore(3).predict(mlp((2, 3, 2)), torch.randn(1, 2)), "empty: 0 states were offered"),
+        (lambda: (store := SampleStore(3)).offer(one := mlp((2, 1))) and store.predict(one, torch.randn(4, 2)),
+         "one output.*sigmoid"),
     ],
 }  # fmt: skip
 test_bad_input_is_refused = refusals(REFUSED)

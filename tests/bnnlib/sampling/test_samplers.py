@@ -1,5 +1,6 @@
 """The samplers: they keep the law that they should, and do the arithmetic that they say."""
 
+import copy
 import math
 
 import pytest
@@ -11,6 +12,7 @@ from bnnlib import _native
 from bnnlib._noise import fold
 from bnnlib.sampling import SGHMC, SGLD, DivergedError, base
 from chapters.learned_priors.formulas import sghmc_baoab_step, sghmc_euler_step, sgld_step
+from tests.saved import saved
 from tests.seeded import seeded
 
 STEPS = 200
@@ -90,6 +92,31 @@ def test_temperature_scales_the_variance(kind):
     for parameter, temperature in zip(parameters, (0.25, 4.0), strict=True):
         # three standard errors of 100,000 draws; the start is forgotten to e^-20 (SGLD: 0.95^400)
         assert float(parameter.detach().var()) == pytest.approx(temperature * bias, rel=3.0 * math.sqrt(2e-5))
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_chain_keeps_its_law_where_its_step_size_changes(keyed):
+    """Velocities in the units of the step before would heat it to 3.8 after the first drop."""
+    law = nn.ParameterList([started_at_target(200_000), nn.Parameter(torch.ones(3))])  # no gradient for the second
+    sampler = SGHMC(law, 0.02, generator=seeded(0), keyed=keyed)
+    run(sampler, law[0], torch.clone, 150)  # velocities start at 0
+    for lr, momentum in ((0.002, 0.9), (0.0, 0.9), (0.02, 0.5)):
+        sampler.param_groups[0].update(lr=lr, momentum=momentum)
+        twin, other = copy.deepcopy((sampler, law))
+        resumed = SGHMC(third := copy.deepcopy(law), 1.0)
+        resumed.load_state_dict(saved(sampler.state_dict()))
+        for step in range(20):
+            before = law[0].detach().clone()
+            values = run(sampler, law[0], torch.clone, 1)
+            if step < 2:
+                assert torch.equal(values, run(twin, other[0], torch.clone, 1))
+                assert torch.equal(values, run(resumed, third[0], torch.clone, 1))
+            # three standard errors of the variance of 200,000 normal draws, and 0.5 %, by which the velocities'
+            # variance depends on the step, lr / (2 (1 + momentum)) times the curvature
+            assert float(values.detach().var()) == pytest.approx(1.0, abs=0.005 + 3.0 * math.sqrt(2.0 / 200_000))
+            assert torch.equal(values, before) == (lr == 0.0)
+    del sampler.param_groups[0]["velocity_of"]  # of a state from before it was kept
+    run(sampler, law[0], torch.clone, 1)
 
 
 MAKE = {
