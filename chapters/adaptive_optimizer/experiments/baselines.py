@@ -89,6 +89,8 @@ class SAEM(Training):
             lr = cyclic_lr(self.params["lr"], self.epoch, batch, epochs, self.num_batches)
             # as long a step as the other optimizer's at its first scale of 1 / 2 and momentum of 0.1
             group["lr"] = 0.5 * lr / 0.9 * (1.0 - MOMENTUM) / factor
+            # velocities stay in units of a step, as the other optimizer's momentum, whose schedule this is
+            group.pop("velocity_of", None)
             energy = factor * mean_loss(self.model(x), y, self.problem.classify).sum()
             self.optimizer.zero_grad()
             energy.backward()
