@@ -21,6 +21,7 @@ from book.lab.tables import markdown_table
 from chapters.side_by_side import tables
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.experiments.kept import setting as kept_setting
+from chapters.side_by_side.experiments.wide import setting as wide_setting
 from chapters.side_by_side.rivals import RIVALS
 
 MISSED = 90.0  # percent of the relevant inputs, above which a low rate of false discoveries says nothing
@@ -109,7 +110,8 @@ def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned"
         budget: B.
         method: of `METHODS`; or a rival of `rivals.RIVALS`, which has no budget.
         metric: as stored, or "selection_error", half of the sum of "fpr" and "fnr", equation (side-balanced).
-        kind: "tuned", "default" or, with the metric "validation_nll", "trials"; "other rule" of `experiments.kept`.
+        kind: "tuned", "default" or, with the metric "validation_nll", "trials"; "other rule" of `experiments.kept`;
+            "wide box" of `experiments.wide`.
     """
     if metric == "selection_error":
         return (values(task, budget, method, "fpr", kind) + values(task, budget, method, "fnr", kind)) / 2.0
@@ -119,6 +121,8 @@ def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned"
     if kind == "other rule":
         name = "side-kept" if task in tables.TASKS else "side-table-kept"
         setting = f"{kept_setting(task, method)}, tuned"
+    if kind == "wide box":
+        name, setting = "side-wide", f"{wide_setting(task, budget)}, tuned"
     found = _index(name).get((setting, method, metric), {})
     numbers = np.array([found[replicate] for replicate in sorted(found)]).view(queries.Values)
     numbers.cell = (name, setting, method, metric)
