@@ -52,6 +52,11 @@ QUESTIONS: dict[str, tuple[str, float, float]] = {
 }
 
 
+# which keep all inputs by design: no answer to which of them matter
+KEEPS_ALL = ("deterministic", "deterministic_sgd", "ensemble", "dropout", "laplace", "batch_norm")
+KEEPS_ALL += ("stochastic_batch_norm", "sghmc", "gaussian", "random_pruning", "small_dense")
+
+
 def judge(
     gaps: Mapping[str, Sequence[float]], sign: float, region: float, overlap: float = 0.0
 ) -> dict[str, dict[str, Any]]:
@@ -141,20 +146,23 @@ def standing(
     kind: str = "tuned",
     beside: str | None = None,
     entered: Mapping[str, Sequence[float]] | None = None,
+    overlap: float | None = None,
 ) -> list[dict[str, Any]]:
     """A row a method, best mean first: mean and standard error, and what `judge` says; [] where nothing is stored.
 
     Args:
         task: of `tables.TASKS`, `uci.TASKS` or `images.TASKS`.
         budget: B.
-        metric: one of `QUESTIONS`.
+        metric: one of `QUESTIONS`, or a negative log-likelihood of shifted images.
         kind: "tuned" or "default".
         beside: the reference, by default the question's.
         entered: a method from outside to its values by seed, from the first stored one; it is judged with the others.
+        overlap: of `judge`, by default that of the experiment.
     """
-    reference, sign, region = QUESTIONS[metric]
+    reference, sign, region = QUESTIONS[metric if metric in QUESTIONS else metric.partition("_")[0]]
     reference = beside or reference
-    found = {one: values(task, budget, one, metric, kind) for one in (*METHODS, *RIVALS)}
+    silent = KEEPS_ALL if metric == "selection_error" else ()
+    found = {one: values(task, budget, one, metric, kind) for one in (*METHODS, *RIVALS) if one not in silent}
     found = {one: numbers for one, numbers in found.items() if len(numbers)}
     own = {one: np.asarray(numbers, dtype=float) for one, numbers in (entered or {}).items()}
     base = found.get(reference)
@@ -164,7 +172,7 @@ def standing(
     others = {one: numbers - base for one, numbers in found.items() if one != reference and len(numbers) == len(base)}
     others |= {one: numbers - base[: len(numbers)] for one, numbers in own.items()}
     found |= own
-    overlap = catalog.get(experiment_of(task)).overlap
+    overlap = catalog.get(experiment_of(task)).overlap if overlap is None else overlap
     said = judge(others, sign, region, overlap)
     if metric == "fdr":  # 0 by name where nothing is found
         for one in said:
