@@ -54,7 +54,6 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[f"pruned-selects-{short}"] = _gap(task, "gradual_pruning", "spike_slab", 4, metric="selection_error")
         missed = values(task, 1, "knockoffs", "fnr")
         said[f"knockoffs-missed-{short}"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
-    said["lasso-adam-correlated"] = _gap("correlated", "group_lasso_adam", "ensemble")
     said["ahead-teacher"] = _gap("sparse-teacher", "sparse_vd", "sghmc_sa")
     tuned, default = (values("sparse-teacher", 1, "deterministic", "rmse", kind) for kind in ("tuned", "default"))
     paired = len(tuned) == len(default) > 1
