@@ -24,7 +24,6 @@ SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "c
 PAIRS = {
     "gain": ("sghmc_sa", "ensemble"),
     "pruned": ("gradual_pruning", "ensemble"),
-    "laplace": ("laplace", "ensemble"),
     "trees": ("gradient_boosting", "ensemble"),
     "lasso": ("lasso", "ensemble"),
 }
@@ -54,10 +53,6 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[f"pruned-selects-{short}"] = _gap(task, "gradual_pruning", "spike_slab", 4, metric="selection_error")
         missed = values(task, 1, "knockoffs", "fnr")
         said[f"knockoffs-missed-{short}"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
-    said["ahead-teacher"] = _gap("sparse-teacher", "sparse_vd", "sghmc_sa")
-    tuned, default = (values("sparse-teacher", 1, "deterministic", "rmse", kind) for kind in ("tuned", "default"))
-    paired = len(tuned) == len(default) > 1
-    said["tuned-teacher"] = lab.gap(*estimate((tuned - default).tolist())) if paired else lab.number(None)
     for budget in (1, 4):
         error = values("sparse-teacher", budget, "spike_slab", "selection_error")
         said[f"dirac-error-{budget}"] = lab.number(error.mean() if len(error) else None, "{:.0f}")
@@ -79,7 +74,7 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[key] = lab.number(found.mean() if len(found) else None, form)
     taken = values("simulation-2", 4, "gradual_pruning", "fpr")
     said["pruned-wrong"] = lab.number(taken.mean() if len(taken) else None, "{:.0f}")
-    return said | _selecting() | _kept() | _default() | _images() | _attacked() | _tables() | _tables_later()
+    return said | _selecting() | _kept() | _wide() | _images() | _attacked() | _tables() | _tables_later()
 
 
 def _selecting() -> dict[str, str]:
@@ -91,21 +86,41 @@ def _selecting() -> dict[str, str]:
 
 
 def _kept() -> dict[str, str]:
-    """What the other rule for the state that is kept changes in the RMSE of the one network."""
+    """On how many pairs of a small table and a method the other rule for the state that is kept has run."""
+    return {"kept-tables": lab.number(sum(len(kept.effects(task)) for task in SMALL) or None, "{:.0f}")}
+
+
+def _wide() -> dict[str, str]:
+    """What learning rates up to 0.1 change in the simulations; differences are beside the ensemble's with them."""
     said: dict[str, str] = {}
+    shown = {"noise": "unit_noise", "vd": "sparse_vd", "dirac": "spike_slab", "pruned": "gradual_pruning"}
+    ahead = {
+        "noise": ["better", "better", "undecided"],
+        "vd": ["better"] * 3,
+        "pruned": ["undecided", "better", "undecided"],
+    }
+    found: dict[str, list[str]] = {key: [] for key in shown}
     for task, short in SHORT.items():
-        other, own = (values(task, 1, "deterministic", "rmse", kind) for kind in (kept.OTHER, "tuned"))
-        known = len(other) == len(own) > 1
-        said[f"kept-one-{short}"] = lab.gap(*estimate((other - own).tolist())) if known else lab.number(None)
-    return said | {"kept-tables": lab.number(sum(len(kept.effects(task)) for task in SMALL) or None, "{:.0f}")}
-
-
-def _default() -> dict[str, str]:
-    """How many networks are decidedly better than the ensemble by default: the least and the most of a simulation."""
-    beside = [{row["method"]: row["verdict"] for row in standing(task, 1, "rmse", "default")} for task in SIMULATIONS]
-    whole = all(set(METHODS) <= set(one) for one in beside)
-    better = sorted([one.get(method) for method in METHODS].count("better") for one in beside)
-    return {"default-better": lab.number(f"{better[0]} to {better[-1]}" if whole else None, ordered=True)}
+        beside = kept.beside(task, reference="ensemble", rule=kept.WIDE)
+        for key, method in shown.items():
+            pair = [values(task, 1, one, "rmse", kept.WIDE) for one in (method, "ensemble")]
+            said[f"wide-{key}-{short}"] = (
+                lab.gap(*estimate((pair[0] - pair[1]).tolist())) if beside else lab.number(None)
+            )
+            found[key] += [beside[method]["verdict"]] if beside else []
+        assert not beside or beside["sghmc_sa"]["verdict"] == "better", "the sampler's lead stays"
+        assert not beside or kept.effects(task, rule=kept.WIDE)["ensemble"]["verdict"] == "tie", (
+            "the ensemble as before"
+        )
+    assert all(found[key] in (verdicts, []) for key, verdicts in ahead.items()), found
+    inputs = kept.beside("simulation-2", "selection_error", "lasso", kept.WIDE)
+    passed = {one for one, row in inputs.items() if row["verdict"] == "better"}
+    assert not inputs or passed == {"unit_noise", "gradual_pruning"}, "who passes the lasso"
+    first = kept.beside("simulation-2", reference="unit_noise", rule=kept.WIDE)
+    assert {row["verdict"] for row in first.values()} <= {"worse"}, "the most accurate of all"
+    wrong = [values(task, 1, "spike_slab", "fpr", kept.WIDE) for task in SHORT]
+    assert not len(wrong[0]) or wrong[0].mean() == wrong[2].mean() == 100.0, "all as before"
+    return said | {"wide-dirac-wrong": lab.number(wrong[1].mean() if len(wrong[1]) else None, "{:.0f}")}
 
 
 def _images() -> dict[str, str]:
