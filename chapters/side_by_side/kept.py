@@ -1,4 +1,6 @@
-"""What the other rule for the state that a training ends with changes; its runs are those of `experiments.kept`.
+"""What another rule changes: for the state that a training ends with, or for the box of the learning rate.
+
+Its runs are those of `experiments.kept` and `experiments.wide`.
 
 python -m chapters.side_by_side.kept
 """
@@ -6,37 +8,43 @@ python -m chapters.side_by_side.kept
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from bnnlib.contest import METHODS
 from book.lab import catalog
 from book.lab.queries import Values
 from chapters.side_by_side.experiments.kept import LAST, STOPPED, TASKS
+from chapters.side_by_side.experiments.wide import WIDENED
 from chapters.side_by_side.rivals import RIVALS
-from chapters.side_by_side.standing import QUESTIONS, experiment_of, judge, values
+from chapters.side_by_side.standing import KEEPS_ALL, QUESTIONS, experiment_of, judge, values
 
 Verdicts = dict[str, dict[str, Any]]
-OTHER = "other rule"
+OTHER, WIDE = "other rule", "wide box"
+CHANGED = {OTHER: LAST, WIDE: WIDENED}  # in a comparison; the one network keeps its best state there
 
 
-def effects(task: str, metric: str = "rmse") -> Verdicts:
+def effects(task: str, metric: str = "rmse", rule: str = OTHER) -> Verdicts:
     """Each method by the other rule beside itself, by Holm over all of them; {} where one is not stored."""
-    both = {one: [values(task, 1, one, metric, kind) for kind in (OTHER, "tuned")] for one in (*STOPPED, *LAST)}
+    methods = (*STOPPED, *LAST) if rule == OTHER else WIDENED
+    both = {one: [values(task, 1, one, metric, kind) for kind in (rule, "tuned")] for one in methods}
     known = {one: pair for one, pair in both.items() if len(pair[1])}
     if not known or any(len(new) != len(old) for new, old in known.values()):
         return {}
     return _judged(task, metric, {one: new - old for one, (new, old) in known.items()}, "deterministic")
 
 
-def beside(task: str, metric: str = "rmse", reference: str = "deterministic") -> Verdicts:
-    """All methods beside one, those that keep their last state by the other rule; {} as in `effects`."""
-    if not effects(task, metric):
+def beside(task: str, metric: str = "rmse", reference: str = "deterministic", rule: str = OTHER) -> Verdicts:
+    """All methods beside one, those in `CHANGED` by the other rule; {} as in `effects`."""
+    if not effects(task, "rmse", rule):
         return {}
-    base, found = values(task, 1, reference, metric), {}
-    for one in (*METHODS, *RIVALS):
-        numbers = values(task, 1, one, metric, OTHER if one in LAST else "tuned")
-        if one != reference and len(numbers) == len(base):
-            found[one] = numbers - base
+
+    def by_rule(one: str) -> Values:
+        return values(task, 1, one, metric, rule if one in CHANGED[rule] else "tuned")
+
+    base, silent = by_rule(reference), KEEPS_ALL if metric == "selection_error" else ()
+    found = {one: by_rule(one) for one in (*METHODS, *RIVALS) if one != reference and one not in silent}
+    found = {one: numbers - base for one, numbers in found.items() if len(numbers) == len(base)}
     return _judged(task, metric, found, reference)
 
 
@@ -48,11 +56,13 @@ def _judged(task: str, metric: str, gaps: Mapping[str, Values], reference: str) 
 
 def main() -> None:
     """Print what is decided."""
-    for metric in ("rmse", "nll"):
-        for task in TASKS:
-            for title, said in (("beside itself", effects(task, metric)), ("beside one", beside(task, metric))):
-                decided = (f"{one} {row['verdict']}" for one, row in said.items() if row["verdict"][0] in "bw")
-                print(f"{metric}, {task}, {title}: {', '.join(decided) or '–' if said else 'not run'}")
+    for rule, metric, task in product(CHANGED, ("rmse", "nll"), TASKS):
+        for title, said in (
+            ("beside itself", effects(task, metric, rule)),
+            ("beside one", beside(task, metric, rule=rule)),
+        ):
+            decided = (f"{one} {row['verdict']}" for one, row in said.items() if row["verdict"][0] in "bw")
+            print(f"{rule}, {metric}, {task}, {title}: {', '.join(decided) or '–' if said else 'not run'}")
 
 
 if __name__ == "__main__":

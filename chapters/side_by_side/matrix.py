@@ -9,7 +9,7 @@ from bnnlib.contest import METHODS
 from book.lab.intervals import estimate
 from book.lab.tables import markdown_table
 from chapters.side_by_side.costs import costs
-from chapters.side_by_side.standing import BUDGETS, standing, values
+from chapters.side_by_side.standing import BUDGETS, KEEPS_ALL, standing, values
 from chapters.side_by_side.standing import QUESTIONS as REFERENCES
 
 SIMULATIONS = ("simulation-2", "sparse-teacher", "correlated")
@@ -44,6 +44,7 @@ RIVAL_NAMES = {
     "knockoffs": "knockoffs",
 }
 MARKS = {"better": "▲", "tie": "=", "worse": "▼", "undecided": "·", "small but wrong": "△", "reference": "ref"}
+MARKS["by design"] = "○"
 WORDS = {mark: word for word, mark in MARKS.items() if mark != "ref"} | {"–": "not run"}
 # question: (metric, what it is compared with)
 QUESTIONS = {
@@ -124,8 +125,8 @@ class Matrix:
                 )
         self.cells = {
             method: {
-                question: tuple(said[question, task].get(method, "not run") for task in self.tasks)
-                for question in self.questions
+                question: tuple(said[question, task].get(method, self._unjudged(method, metric)) for task in self.tasks)
+                for question, (metric, _) in self.questions.items()
             }
             for method in METHODS
         }
@@ -136,6 +137,10 @@ class Matrix:
             f"{', '.join(self.tasks)}: ▲ better than the reference, ▼ worse, = a tie, · undecided, "
             "△ smaller, but it errs more as shipped, – not run"
         )
+        self.caption += ", ○ keeps all inputs by design" if "Which inputs" in self.questions else ""
+
+    def _unjudged(self, method: str, metric: str) -> str:
+        return "by design" if metric == "selection_error" and method in KEEPS_ALL else "not run"
 
     def count(self, method: str, question: str, verdict: str) -> int:
         """On how many tasks the method has this verdict."""

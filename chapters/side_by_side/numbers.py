@@ -15,7 +15,7 @@ from book.lab.queries import Rows
 from chapters.side_by_side import kept
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.signed_rank import gaps, signed_rank
-from chapters.side_by_side.standing import experiment_of, standing, stored_budgets, values
+from chapters.side_by_side.standing import KEEPS_ALL, experiment_of, standing, stored_budgets, values
 from chapters.side_by_side.uci import SMALL
 from chapters.side_by_side.uci import TASKS as TABLES
 
@@ -24,7 +24,6 @@ SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "c
 PAIRS = {
     "gain": ("sghmc_sa", "ensemble"),
     "pruned": ("gradual_pruning", "ensemble"),
-    "laplace": ("laplace", "ensemble"),
     "trees": ("gradient_boosting", "ensemble"),
     "lasso": ("lasso", "ensemble"),
 }
@@ -54,12 +53,6 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[f"pruned-selects-{short}"] = _gap(task, "gradual_pruning", "spike_slab", 4, metric="selection_error")
         missed = values(task, 1, "knockoffs", "fnr")
         said[f"knockoffs-missed-{short}"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
-    said["lasso-adam-correlated"] = _gap("correlated", "group_lasso_adam", "ensemble")
-    said["ahead-teacher"] = _gap("sparse-teacher", "sparse_vd", "sghmc_sa")
-    said["sampler-trees"] = _gap("simulation-2", "sghmc_sa", "gradient_boosting")
-    tuned, default = (values("sparse-teacher", 1, "deterministic", "rmse", kind) for kind in ("tuned", "default"))
-    paired = len(tuned) == len(default) > 1
-    said["tuned-teacher"] = lab.gap(*estimate((tuned - default).tolist())) if paired else lab.number(None)
     for budget in (1, 4):
         error = values("sparse-teacher", budget, "spike_slab", "selection_error")
         said[f"dirac-error-{budget}"] = lab.number(error.mean() if len(error) else None, "{:.0f}")
@@ -79,26 +72,55 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     for key, task, method, metric, form in AVERAGES:
         found = values(task, 1, method, metric)
         said[key] = lab.number(found.mean() if len(found) else None, form)
-    return said | _kept() | _default() | _images() | _attacked() | _tables() | _tables_later()
+    taken = values("simulation-2", 4, "gradual_pruning", "fpr")
+    said["pruned-wrong"] = lab.number(taken.mean() if len(taken) else None, "{:.0f}")
+    return said | _selecting() | _kept() | _wide() | _images() | _attacked() | _tables() | _tables_later()
+
+
+def _selecting() -> dict[str, str]:
+    """How many networks select at all, and how many of these err decidedly more than the lasso in all simulations."""
+    able = [one for one in METHODS if one not in KEEPS_ALL]
+    every = [verdicts(one, "selection_error") for one in able]
+    worse = lab.number([set(one) for one in every].count({"worse"}), "{:.0f}", of=every, ordered=True)
+    return {"selects": lab.number(len(able), "{:.0f}"), "selects-worse": worse}
 
 
 def _kept() -> dict[str, str]:
-    """What the other rule for the state that is kept changes in RMSE, each method beside itself."""
+    """On how many pairs of a small table and a method the other rule for the state that is kept has run."""
+    return {"kept-tables": lab.number(sum(len(kept.effects(task)) for task in SMALL) or None, "{:.0f}")}
+
+
+def _wide() -> dict[str, str]:
+    """What learning rates up to 0.1 change in the simulations; differences are beside the ensemble's with them."""
     said: dict[str, str] = {}
-    for key, method in (("one", "deterministic"), ("dirac", "spike_slab")):
-        for task, short in SHORT.items():
-            other, own = (values(task, 1, method, "rmse", kind) for kind in (kept.OTHER, "tuned"))
-            known = len(other) == len(own) > 1
-            said[f"kept-{key}-{short}"] = lab.gap(*estimate((other - own).tolist())) if known else lab.number(None)
-    return said | {"kept-tables": lab.number(sum(len(kept.effects(task)) for task in SMALL) or None, "{:.0f}")}
-
-
-def _default() -> dict[str, str]:
-    """How many networks are decidedly better than the ensemble by default: the least and the most of a simulation."""
-    beside = [{row["method"]: row["verdict"] for row in standing(task, 1, "rmse", "default")} for task in SIMULATIONS]
-    whole = all(set(METHODS) <= set(one) for one in beside)
-    better = sorted([one.get(method) for method in METHODS].count("better") for one in beside)
-    return {"default-better": lab.number(f"{better[0]} to {better[-1]}" if whole else None, ordered=True)}
+    shown = {"noise": "unit_noise", "vd": "sparse_vd", "dirac": "spike_slab", "pruned": "gradual_pruning"}
+    ahead = {
+        "noise": ["better", "better", "undecided"],
+        "vd": ["better"] * 3,
+        "pruned": ["undecided", "better", "undecided"],
+    }
+    found: dict[str, list[str]] = {key: [] for key in shown}
+    for task, short in SHORT.items():
+        beside = kept.beside(task, reference="ensemble", rule=kept.WIDE)
+        for key, method in shown.items():
+            pair = [values(task, 1, one, "rmse", kept.WIDE) for one in (method, "ensemble")]
+            said[f"wide-{key}-{short}"] = (
+                lab.gap(*estimate((pair[0] - pair[1]).tolist())) if beside else lab.number(None)
+            )
+            found[key] += [beside[method]["verdict"]] if beside else []
+        assert not beside or beside["sghmc_sa"]["verdict"] == "better", "the sampler's lead stays"
+        assert not beside or kept.effects(task, rule=kept.WIDE)["ensemble"]["verdict"] == "tie", (
+            "the ensemble as before"
+        )
+    assert all(found[key] in (verdicts, []) for key, verdicts in ahead.items()), found
+    inputs = kept.beside("simulation-2", "selection_error", "lasso", kept.WIDE)
+    passed = {one for one, row in inputs.items() if row["verdict"] == "better"}
+    assert not inputs or passed == {"unit_noise", "gradual_pruning"}, "who passes the lasso"
+    first = kept.beside("simulation-2", reference="unit_noise", rule=kept.WIDE)
+    assert {row["verdict"] for row in first.values()} <= {"worse"}, "the most accurate of all"
+    wrong = [values(task, 1, "spike_slab", "fpr", kept.WIDE) for task in SHORT]
+    assert not len(wrong[0]) or wrong[0].mean() == wrong[2].mean() == 100.0, "all as before"
+    return said | {"wide-dirac-wrong": lab.number(wrong[1].mean() if len(wrong[1]) else None, "{:.0f}")}
 
 
 def _images() -> dict[str, str]:
@@ -117,6 +139,14 @@ def _images() -> dict[str, str]:
     for short, method in (("prior", "sghmc_sa"), ("ensemble", "ensemble")):
         gap = _gap("Fashion-MNIST", method, "deterministic_sgd", metric="auroc_unknown")
         said[f"fashion-noticed-{short}"] = gap
+        for severity, ahead in ((3, set()), (5, {"adaptive_variational"})) if ranks else ():
+            rows = standing(task, 1, f"nll_blur_{severity}", beside="sghmc")
+            assert {row["method"] for row in rows if row["verdict"] == "better"} == ahead, "who is lower in blur"
+        sharp = [values(task, 1, one, "accuracy") for one in ("adaptive_variational", "sghmc")] if ranks else [0, 0]
+        assert not ranks or lab.shows(estimate((sharp[0] - sharp[1]).tolist()), -1), "and errs more on sharp images"
+    rows = standing("MNIST", 1, "auroc_unknown", beside="deterministic")
+    laplace = [row["verdict"] for row in rows if row["method"] == "laplace"]
+    assert laplace in ([], ["better"]), "by other settings, not by draws"
     said["mnist-above-sgd"] = _above("MNIST", "deterministic_sgd")
     said["mnist-batch-norm-sgd"] = _gap("MNIST", "batch_norm", "deterministic_sgd", metric="accuracy")
     return said | {"fashion-batch-norm": _gap("Fashion-MNIST", "batch_norm", "deterministic", metric="accuracy")}
@@ -143,13 +173,19 @@ def _attacked() -> dict[str, str]:
         found = values(task, 1, method, measure, "default")
         said[key] = lab.number(found.mean() if len(found) else None, "{:.0f}")
     whole = values(task, 1, "deterministic", "milliseconds_dense", "default")
-    for key, method in {"gauss": resists["gauss"], "vd": resists["vd"], "small": "small_dense"}.items():
+    fast = {"gaussian_spike_slab": "gauss", "sparse_vd": "vd", "group_lasso_adam": "lasso", "small_dense": "small"}
+    for method in METHODS:
         parts = values(task, 1, method, "milliseconds_compressed", "default")
-        dense = whole if key == "small" else values(task, 1, method, "milliseconds_dense", "default")
+        dense = whole if method == "small_dense" else values(task, 1, method, "milliseconds_dense", "default")
         known = len(parts) and len(parts) == len(dense)
         share = 100.0 * parts / dense if known else np.zeros(1)
-        text = f"{share.min():.0f} to {share.max():.0f}" if key == "vd" else f"{share.mean():.0f}"
-        said[f"time-{key}"] = lab.number(text if known else None, of=[parts, dense])
+        assert method in fast or not known or share.mean() > 80.0, f"{method} gains a fifth"
+        if key := fast.get(method):
+            text = f"{share.min():.0f} to {share.max():.0f}" if key in ("vd", "lasso") else f"{share.mean():.0f}"
+            said[f"time-{key}"] = lab.number(text if known else None, of=[parts, dense])
+    right = [values(task, 1, one, "accuracy", "default").mean() for one in ("deterministic", *fast) if known]
+    assert right == sorted(right, reverse=True)[:1] + right[1:], "the one network is right on the most images"
+    assert not right or right[3] == max(right[1:4]), "and of the three that are fast the group lasso"
     return said
 
 
@@ -172,9 +208,6 @@ def _tables() -> dict[str, str]:
     trees = [found.get("gradient_boosting") for found in beside]
     for key, word in (("trees", "better"), ("trees-worse", "worse")):
         said[f"tables-{key}"] = lab.number(trees.count(word) if all(trees) else None, "{:.0f}", ordered=True)
-    lasso = signed_rank(gaps(tuple(TABLES), 1, "group_lasso", "rmse", "deterministic"), 0.02) if whole else None
-    said["tables-lasso"] = lab.number(100.0 * lasso[0] if lasso else None, "{:.0f}")
-    said["tables-lasso-worse"] = lab.number(100.0 * lasso[2] if lasso else None, "{:.0f}")
     return said
 
 
@@ -186,21 +219,32 @@ def _tables_later() -> dict[str, str]:
     for key, method in (("noise-worse", "unit_noise"), ("ensemble", "ensemble")):
         worse = [found.get(method) for found in beside].count("worse")
         said[f"four-{key}"] = lab.number(worse if whole else None, "{:.0f}", ordered=True)
-    chances = {
-        method: signed_rank(gaps(tuple(TABLES), 4, method, "rmse", "deterministic"), 0.02)
-        for method in METHODS
-        if whole and method != "deterministic"
-    }
     likely = {"lasso": "group_lasso", "lasso-adam": "group_lasso_adam", "sgd": "deterministic_sgd"}
-    found = {method for method, chance in chances.items() if chance[0] > max(chance[1:])}
-    assert not whole or found == {*likely.values()}, "of whom better is the most likely outcome"
+    if whole:
+        assert _likely(4) == {*likely.values()}, "of whom better is the most likely outcome"
+        assert not _likely(4, region=0.03) | _likely(4, without="boston") | _likely(4, without="yacht"), "barely"
+        assert not _likely(1, "nll") and _likely(4, "nll") == {"group_lasso", "group_lasso_adam", "sghmc"}
+        rows = standing("yacht", 4, "rmse", beside="deterministic", overlap=10 / 72)
+        assert {row["method"]: row["verdict"] for row in rows}["unit_noise"] == "undecided", "by the rows of the fit"
     decided = [one.get(method) for method in likely.values() for one in beside]
     assert not whole or "better" not in decided, "and it is decided nowhere"
     for key, method in likely.items():
-        said[f"four-{key}"] = lab.number(100.0 * chances[method][0] if whole else None, "{:.0f}", ordered=True)
+        chance = _chance(method, 4) if whole else (0.0,)
+        said[f"four-{key}"] = lab.number(100.0 * chance[0] if whole else None, "{:.0f}", ordered=True)
     trees = [one.get("gradient_boosting") for one in beside]
     assert not whole or [t for t, one in zip(TABLES, trees, strict=True) if one == "better"] == ["power", "protein"]
     return said
+
+
+def _chance(method: str, budget: int, metric="rmse", region=0.02, without="") -> tuple[float, float, float]:
+    tasks = tuple(one for one in TABLES if one != without)
+    return signed_rank(gaps(tasks, budget, method, metric, "deterministic"), region)
+
+
+def _likely(budget: int, metric="rmse", region=0.02, without="") -> set[str]:
+    """The networks for which better than the one network is the most likely outcome on the next table."""
+    chances = {one: _chance(one, budget, metric, region, without) for one in METHODS if one != "deterministic"}
+    return {one for one, chance in chances.items() if chance[0] > max(chance[1:])}
 
 
 def verdicts(method: str, metric: str, budget: int = 1) -> list[str]:

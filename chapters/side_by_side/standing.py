@@ -21,6 +21,7 @@ from book.lab.tables import markdown_table
 from chapters.side_by_side import tables
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.experiments.kept import setting as kept_setting
+from chapters.side_by_side.experiments.wide import setting as wide_setting
 from chapters.side_by_side.rivals import RIVALS
 
 MISSED = 90.0  # percent of the relevant inputs, above which a low rate of false discoveries says nothing
@@ -49,6 +50,11 @@ QUESTIONS: dict[str, tuple[str, float, float]] = {
     "accuracy_shipped": ("deterministic", -1.0, 0.1),
     "seconds": ("deterministic", 1.0, -0.05),
 }
+
+
+# which keep all inputs by design: no answer to which of them matter
+KEEPS_ALL = ("deterministic", "deterministic_sgd", "ensemble", "dropout", "laplace", "batch_norm")
+KEEPS_ALL += ("stochastic_batch_norm", "sghmc", "gaussian", "random_pruning", "small_dense")
 
 
 def judge(
@@ -109,7 +115,8 @@ def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned"
         budget: B.
         method: of `METHODS`; or a rival of `rivals.RIVALS`, which has no budget.
         metric: as stored, or "selection_error", half of the sum of "fpr" and "fnr", equation (side-balanced).
-        kind: "tuned", "default" or, with the metric "validation_nll", "trials"; "other rule" of `experiments.kept`.
+        kind: "tuned", "default" or, with the metric "validation_nll", "trials"; "other rule" of `experiments.kept`;
+            "wide box" of `experiments.wide`.
     """
     if metric == "selection_error":
         return (values(task, budget, method, "fpr", kind) + values(task, budget, method, "fnr", kind)) / 2.0
@@ -119,6 +126,8 @@ def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned"
     if kind == "other rule":
         name = "side-kept" if task in tables.TASKS else "side-table-kept"
         setting = f"{kept_setting(task, method)}, tuned"
+    if kind == "wide box":
+        name, setting = "side-wide", f"{wide_setting(task, budget)}, tuned"
     found = _index(name).get((setting, method, metric), {})
     numbers = np.array([found[replicate] for replicate in sorted(found)]).view(queries.Values)
     numbers.cell = (name, setting, method, metric)
@@ -137,20 +146,23 @@ def standing(
     kind: str = "tuned",
     beside: str | None = None,
     entered: Mapping[str, Sequence[float]] | None = None,
+    overlap: float | None = None,
 ) -> list[dict[str, Any]]:
     """A row a method, best mean first: mean and standard error, and what `judge` says; [] where nothing is stored.
 
     Args:
         task: of `tables.TASKS`, `uci.TASKS` or `images.TASKS`.
         budget: B.
-        metric: one of `QUESTIONS`.
+        metric: one of `QUESTIONS`, or a negative log-likelihood of shifted images.
         kind: "tuned" or "default".
         beside: the reference, by default the question's.
         entered: a method from outside to its values by seed, from the first stored one; it is judged with the others.
+        overlap: of `judge`, by default that of the experiment.
     """
-    reference, sign, region = QUESTIONS[metric]
+    reference, sign, region = QUESTIONS[metric if metric in QUESTIONS else metric.partition("_")[0]]
     reference = beside or reference
-    found = {one: values(task, budget, one, metric, kind) for one in (*METHODS, *RIVALS)}
+    silent = KEEPS_ALL if metric == "selection_error" else ()
+    found = {one: values(task, budget, one, metric, kind) for one in (*METHODS, *RIVALS) if one not in silent}
     found = {one: numbers for one, numbers in found.items() if len(numbers)}
     own = {one: np.asarray(numbers, dtype=float) for one, numbers in (entered or {}).items()}
     base = found.get(reference)
@@ -160,7 +172,7 @@ def standing(
     others = {one: numbers - base for one, numbers in found.items() if one != reference and len(numbers) == len(base)}
     others |= {one: numbers - base[: len(numbers)] for one, numbers in own.items()}
     found |= own
-    overlap = catalog.get(experiment_of(task)).overlap
+    overlap = catalog.get(experiment_of(task)).overlap if overlap is None else overlap
     said = judge(others, sign, region, overlap)
     if metric == "fdr":  # 0 by name where nothing is found
         for one in said:

@@ -62,9 +62,9 @@ def _called(function: Callable, arguments: tuple, place: str = "") -> Any:
     """What the reader's function returns, or the verdict that there is nothing to compare."""
     try:
         value = function(*arguments)
-    except NotImplementedError:
-        return NOT_ANSWERED
     except Exception as error:
+        if isinstance(error, NotImplementedError) and not str(error):  # of a stub; PyTorch's says which operation
+            return NOT_ANSWERED
         own = traceback.extract_tb(error.__traceback__)[1:]  # without this call; empty where the arguments do not fit
         line = [f"line {frame.lineno}" for frame in own if frame.filename == own[0].filename][-1:]
         where = ", ".join([*line, *filter(None, [place])])
