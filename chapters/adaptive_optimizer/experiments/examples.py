@@ -1,8 +1,9 @@
 """The three examples of Ke and Fan (2023): the published optimizer, what it is without its parts, and other methods.
 
-Settings are those of the published code, in `chapters.adaptive_optimizer.problems`; every method has the code's number
-of epochs. Ten data sets are one stack. Errors are on rows that nothing was chosen by, and of the last epoch but one
-(`SPARE`): the code prints its last line there, before an epoch whose steps are the first and longest of a new cycle.
+Settings are those of the published code, in `chapters.adaptive_optimizer.problems`, but for the groups, see "AVO, every
+layer"; every method has the code's number of epochs. Ten data sets are one stack. Errors are on rows that nothing was
+chosen by, and of the last epoch but one (`SPARE`): the code's loop ends there, one epoch short, and as its clock is one
+epoch ahead it ends with a cycle. One epoch more would be the first and hottest of another.
 
 AVO                  the published method
 AVO, exact E-step    with the threshold (avo-threshold) in place of the code's
@@ -56,7 +57,7 @@ STRENGTHS = {  # of the group lasso: around those that change between all inputs
     "example 2": [0.02, 0.04, 0.06, 0.09, 0.13],
     "example 3": [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02],
 }
-SPARE = {"spare": 1}  # epochs at the end that the last published line does not know
+SPARE = {"spare": 1}  # epochs at the end that the code's loop leaves out
 METHODS = {"group lasso": baselines.run_tuned, "SVBNN": baselines.run_svbnn, "SA-EM": baselines.run_tuned}
 METHODS["lasso"] = baselines.run_lasso
 
