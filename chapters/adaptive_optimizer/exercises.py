@@ -25,8 +25,8 @@ def _prior_odds(size: int = _SIZE) -> float:
     return math.exp(0.5 * size * (math.log(_SPIKE / _SLAB) - _N * (_SPIKE - _SLAB) * _CODE))
 
 
-def _temperature() -> float:
-    return _TAU * math.sqrt(_RATE) * (1 + _BETA**2) / (1 - _BETA)
+def _temperature(beta: float = _BETA) -> float:
+    return _TAU * math.sqrt(_RATE) * (1 + beta**2) / (1 - beta)
 
 
 def _escape() -> float:
@@ -202,6 +202,7 @@ EXERCISES = [
             lambda: _TAU**2 * math.sqrt(_RATE) * (1 + _BETA**2) / (1 - _BETA): "tau counts once: it scales the step "
             "of the sampler as well as its noise.",
             lambda: _TAU * math.sqrt(_RATE): "the momentum is missing.",
+            lambda: _temperature(0.1): "this is for beta = 0.1, the paper's: take 0.9.",
             lambda: _TAU * math.sqrt(_RATE) / (1 - _BETA): "the noise has the variance of two steps: 1 + beta^2 is "
             "missing.",
         },

@@ -132,8 +132,7 @@ def take(
     weight.data = part(weight.data)
     optimizer.state[weight] = state
     for values in (prior.decay, prior.masks) if prior is not None else ():
-        for name in values:
-            values[name] = part(values[name])
+        values["inputs"] = part(values["inputs"])
 
 
 def adaptive(model: StackedReLU, *args, **options) -> AdaptiveVariational:

@@ -6,6 +6,9 @@ prior      the published method: after the warm-up every epoch begins with an E-
 none       one weight decay, and nothing is removed
 magnitude  half of the epochs like that, then the largest inputs by mean square are kept, as many as matter
 lasso      a group lasso by proximal steps in half of the epochs; inputs that are 0 by then stay removed
+
+Half of the epochs end with a cycle of the step size. The code's clock is one epoch ahead, so that the epoch before the
+half is the first and hottest of the next cycle, after which no input of the lasso is 0: these are judged before it.
 """
 
 from __future__ import annotations
@@ -105,8 +108,11 @@ class Training:
 
     def _prior(self) -> GroupSpikeSlab:
         p = self.params
+        weights = {"inputs": self.model.weights[0]}
+        if p.get("groups") == "every layer":  # as the code, which masks every matrix
+            weights |= {f"units {k}": weight for k, weight in enumerate(self.model.weights[1:], 1)}
         return GroupSpikeSlab(
-            {"inputs": self.model.weights[0]},
+            weights,
             self.problem.spike,
             self.problem.slab,
             self.rows,
@@ -154,7 +160,7 @@ class Training:
             self._keep_squares()
             self.prior.update()
             compact(self.columns, self.model, self.kept(), self.optimizer, self.prior)
-        elif self.rule in ("magnitude", "lasso") and self.epoch == self.params["epochs"] // 2:
+        elif self.rule in ("magnitude", "lasso") and self.epoch == self.params["epochs"] // 2 - (self.rule == "lasso"):
             kept = self.kept()
             if self.rule == "magnitude":
                 square = group_mean_square(self.model.weights[0], "input", 1)[:, 0]

@@ -5,9 +5,11 @@ from functools import partial
 import pytest
 import torch
 
+from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
 from book import lab
 from chapters.adaptive_optimizer.experiments import dynamics, training
 from chapters.adaptive_optimizer.problems import CYCLES, cyclic_lr
+from chapters.shared.memory import peak_bytes
 from tests.chapters import cells
 from tests.chapters.cells import CPU
 
@@ -68,3 +70,30 @@ def test_more_draws_take_the_mean_of_their_gradients():
         trained.optimizer.param_groups[0]["lr"] = 0.1
         trained._step(*trained.columns.batch(torch.arange(64)))
     torch.testing.assert_close(one.model.weights[0], four.model.weights[0])
+
+
+def test_a_scale_from_its_dual_makes_the_same_steps():
+    paths = []
+    for kind in (AdaptiveVariational, dynamics.FromDual):
+        own = torch.Generator().manual_seed(4)
+        weight = torch.nn.Parameter(torch.randn(4, 3, generator=own))
+        prior = GroupSpikeSlab({"w": weight}, 1.0, 0.1, 20)
+        optimizer = kind([weight], lr=0.3, num_data=20, scale_lr=2.0, prior=prior, generator=own)
+        for _ in range(30):
+            prior.update()
+            weight.grad = torch.tensor([5.0, 1.0, 0.1]) * weight.detach() - 1.0
+            optimizer.step()
+        paths.append(weight.detach())
+    torch.testing.assert_close(*paths)
+    assert "tau" not in optimizer.state[weight]
+
+
+def test_a_scale_from_its_dual_needs_less_memory():
+    sizes, peaks = [60, 300, 10], {}
+    x, y = torch.rand(4, 60), torch.randint(10, (4,))
+    for kind in (AdaptiveVariational, dynamics.FromDual):
+        step, standing = dynamics._avo_step(sizes, kind)
+        for _ in range(2):
+            step(x, y)
+        peaks[kind] = standing() + peak_bytes(lambda step=step: step(x, y))
+    assert peaks[dynamics.FromDual] < 0.8 * peaks[AdaptiveVariational]

@@ -130,10 +130,15 @@ def test_parts_are_paired_over_the_data_sets_and_missing_ones_said(monkeypatch):
     values["example 3", "AVO, long warm-up", "accuracy"][1] = 75.0
     with pytest.raises(AssertionError, match="stuck on none"):
         numbers.numbers(EMPTY)
-    values["example 3", "AVO, long warm-up", "accuracy"][1] = 85.0
-    values["example 2", "group lasso", "exact_selection"] = {0: 100.0}
-    with pytest.raises(AssertionError, match="in no data set"):
-        numbers.numbers(EMPTY)
+
+
+def test_an_exact_selection_by_a_constant_is_said(monkeypatch):
+    """By hand: the second network errs as the mean does, the third too, but its selection is not exact."""
+    values = {"AVO": np.array([2.0, 25.01, 25.0, 3.0]), "mean": np.array([26.0, 25.0, 25.0, 24.0])}
+    monkeypatch.setattr(numbers, "_found", lambda *_: np.array([100.0, 100.0, 0.0, 100.0]))
+    monkeypatch.setattr(numbers, "errors", lambda rows, example, method: values[method])
+    assert numbers.constant({}, "example 2", "AVO").tolist() == [False, True, False, False]
+    assert numbers.exact({}, "example 2", "AVO") == "3 of 4 (1 constant)"
 
 
 def images(gaps: dict[float, list[float]]) -> dict:
