@@ -28,7 +28,7 @@ def run(cell, checkpoint=None):
 @pytest.mark.parametrize("method", [*examples.ABLATIONS, "group lasso", "SVBNN", "SA-EM"])
 def test_a_killed_training_resumes_bit_for_bit(method, tmp_path, dies, monkeypatch):
     monkeypatch.setattr(training, "SAVE_EVERY", 7)
-    cell = smoke(method)
+    cell = cells.smoke("avo-example-3", method)  # which has all methods
     whole = run(cell)
     with pytest.raises(dies.Killed):
         run(cell, dies(tmp_path / "cell.pt", 2 if "grid" in cell.params else 1))
