@@ -95,32 +95,45 @@ def check_pairing(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: 
             "loss=torch.nn.functional.mse_loss or another loss for numbers, or a model with one output a class."
         )
     more = outputs.shape == (*y.shape, 1)
-    if (more or y.shape == (*outputs.shape, 1)) and len(y) > 1 and _pairs_all(loss, outputs.shape, y):
+    if (more or y.shape == (*outputs.shape, 1)) and len(y) > 1 and _pairs_all(loss, outputs.detach(), y):
         raise ValueError(
             f"the outputs have shape {tuple(outputs.shape)} and the targets {tuple(y.shape)}, which broadcast against "
             "each other: the loss does not look at which target belongs to which row. Give the targets as "
-            f"{'y[..., None]' if more else 'y.squeeze(-1)'}."
+            f"{'y[..., None]' if more else 'y.squeeze(-1)'} or, if the loss squeezes the outputs itself, leave that "
+            "out."
         )
 
 
 @torch.no_grad()
-def _pairs_all(loss: Callable[[Tensor, Tensor], Tensor], shape: torch.Size, y: Tensor) -> bool:
-    """Whether a loss depends on targets, but not on their order; copies of it are asked, and no generator moves on."""
+def _pairs_all(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> bool:
+    """Whether a loss depends on targets, but for no outputs on their order.
+
+    A copy of it is asked where `deepcopy` makes one, as it does of a module; no generator of PyTorch moves on.
+    """
 
     def of(outputs: Tensor, targets: Tensor) -> float:
         with torch.random.fork_rng([y.device] if y.is_cuda else []), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return float(copy.deepcopy(loss)(outputs.double().reshape(shape), targets))
+            return float(loss(outputs, targets))
 
     try:
+        loss = copy.deepcopy(loss)
         up = (y.double() if y.is_floating_point() else y).sort(dim=0).values
-        down, low = up.flip(0), up[:1].expand_as(up)
-        # outputs that are the targets: in their own order a loss is far from that in the other one, on any scale
-        one, other = of(up, up), of(up, down)
-        looks = not torch.equal(up, down) and of(low, up) != of(low, low)
+        ramp = torch.linspace(-1, 1, len(y), dtype=torch.float64, device=y.device)
+        ramp = ramp.view(-1, *[1] * (y.dim() - 1)).expand_as(up)
+        looks = False
+        # The targets themselves are outputs which differ enough on any scale. A link squeezes or explodes them, but not
+        # numbers around 0; what takes the logarithm needs positive ones, and the model's own ones fit any loss.
+        for probe in (up, ramp, 1.5 + 0.5 * ramp, outputs):
+            probe = probe.double().reshape(outputs.shape)
+            one, other, same = of(probe, up), of(probe, up.flip(0)), of(probe, up[:1].expand_as(up))
+            if math.isfinite(one):
+                if not math.isclose(one, other, rel_tol=1e-9):
+                    return False
+                looks |= one != same
     except Exception:  # no copy, or no loss for such numbers: then nothing is known against it
         return False
-    return looks and math.isfinite(one) and math.isclose(one, other, rel_tol=1e-9)
+    return looks
 
 
 @contextmanager

@@ -166,6 +166,21 @@ def test_losses_that_pair_rows_or_ask_for_no_target_may_have_outputs_of_another_
     assert counted.steps == 4
 
 
+@pytest.mark.parametrize(
+    ("loss", "y"),
+    [
+        (lambda o, y: F.poisson_nll_loss(o.squeeze(-1), y), torch.arange(ROWS) + 25.0),
+        (lambda o, y: F.poisson_nll_loss(o.squeeze(-1).clamp(-10, 10), y), torch.arange(ROWS) + 11.0),
+        (lambda o, y: (o.squeeze(-1).exp() - y).square().mean(), torch.arange(ROWS) + 30.0),
+        (lambda o, y: (100 * o.squeeze(-1).sigmoid() - y).square().mean(), torch.arange(ROWS) + 50.0),
+        (lambda o, y: (o.squeeze(-1).relu() + y).square().mean(), -torch.arange(ROWS) - 1.0),
+        (lambda o, y: F.gaussian_nll_loss(o.squeeze(-1), y, torch.ones(())), 1e4 + torch.arange(ROWS)),
+    ],
+)
+def test_losses_may_squeeze_outputs_that_go_through_a_link(loss, y):
+    assert fit(nn.Linear(6, 1), (data()[0], y), epochs=1, batch_size=16, max_steps=1, loss=loss).step == 1
+
+
 def test_the_loop_works_without_tqdm(monkeypatch):
     import sys
 

@@ -122,7 +122,10 @@ REFUSED = {
           for loss in (F.cross_entropy, nn.CrossEntropyLoss(), partial(F.cross_entropy, label_smoothing=0.1))],
         *[(lambda loss=loss, y=y: trained((X, y), nn.Linear(6, 1), loss=loss), r"\(16, 1\).*\(16,\).*y\[\.\.\., None\]")
           for loss in (square, F.mse_loss) for y in (X[:, 0], 1e4 + 1e-3 * X[:, 0], Y)],
+        *[(lambda loss=loss: trained((X, 25.0 + Y), nn.Linear(6, 1), loss=loss), r"y\[\.\.\., None\] or, .*leave that")
+          for loss in (F.poisson_nll_loss, lambda o, y: (o.exp() - y).square().mean())],
         (lambda: trained((X, X[:, :1]), nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)), loss=F.l1_loss), r"y\.squeeze"),
+        (lambda: trained((X, X[:, :1]), nn.Linear(6, 1), loss=F.mse_loss, validation=(X, X[:, 0])), r"\(16,\).*None\]"),
         (lambda: trained((X.double(), Y)), r"x is of torch\.float64 and y of torch\.int64.*x\.float\(\)"),
         (lambda: trained((X, X[:, :3].double()), loss=nn.HuberLoss()), r"y of torch\.float64.*Double.*y\.float\(\)"),
         (lambda: loaded(TensorDataset(X, Y)), "batch_size is missing"),
