@@ -80,7 +80,9 @@ def kind_of(loss: Any) -> Any:
 def check_mean(loss: Any) -> None:
     """Refuse a loss that says of itself that it is a sum over the batch."""
     inner, keywords = _unwrapped(loss)
-    if keywords.get("reduction", getattr(inner, "reduction", None)) == "sum":
+    # what others call so may say how they divide themselves
+    own = inner.reduction if type(inner).__module__.startswith("torch.nn") and hasattr(inner, "reduction") else None
+    if keywords.get("reduction", own) == "sum":
         raise ValueError(
             "the loss has reduction='sum', but it must be the mean over the rows of the batch, which is weighed "
             "against the prior by their number. Use reduction='mean'; for a sum over the outputs divide by len(y)."
@@ -142,9 +144,15 @@ def naming_dtypes(x: Tensor, y: Tensor) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if torch.float64 in (x.dtype, y.dtype) and "double" in str(error).lower():
+        wide = [name for name, given in (("x", x), ("y", y)) if given.dtype == torch.float64]
+        if wide and "double" in str(error).lower():
+            advice = (
+                "Class labels are integers: give y.long()."
+                if "y" in wide and "Long" in str(error)
+                else "Python's floats and NumPy's arrays become float64: give "
+                f"{' and '.join(f'{name}.float()' for name in wide)}, or model.double()."
+            )
             raise ValueError(
-                f"x is of {x.dtype} and y of {y.dtype}, which do not go with the model and the loss ({error}). "
-                "Python's floats and NumPy's arrays become float64: give x.float() and y.float(), or model.double()."
+                f"{' and '.join(wide)} of torch.float64 do not go with the model and the loss ({error}). {advice}"
             ) from error
         raise

@@ -156,11 +156,11 @@ def fit(
     scheduler, factors = (schedule, None) if isinstance(schedule, LRScheduler) else (None, schedule)
     if optimizer is None:
         optimizer = scheduler.optimizer if scheduler else _adam(model, keyed)
-    if getattr(optimizer, "takes_energy", False):
+    if getattr(optimizer, "takes_energy", False) and any(group["temperature"] for group in optimizer.param_groups):
         raise ValueError(
             f"{type(optimizer).__name__} samples by the gradient of the energy, n times that of the mean loss which "
-            "fit takes: its draws would be sqrt(n) times too far apart. Use bnnlib.train.sample(model, data, "
-            "sampler=...)."
+            "fit takes: at temperature 1 its draws would be sqrt(n) times too far apart. Use "
+            "bnnlib.train.sample(model, data, sampler=...)."
         )
     loop = _Descent(
         model,

@@ -15,6 +15,7 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib._noise import new_seed
 from bnnlib.models import mlp
+from bnnlib.sampling import SGLD
 from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
 from tests.bnnlib.train.runs import ROWS, PressCtrlC, assert_same, data
@@ -193,6 +194,20 @@ def test_progress_goes_to_stderr(capsys):
     fit(network("gaussian"), data(), epochs=2, batch_size=16, progress=True)
     captured = capsys.readouterr()
     assert captured.out == "" and "2/2" in captured.err
+
+
+class Summed(nn.CrossEntropyLoss):
+    """A mean, whatever its part of PyTorch is."""
+
+    def forward(self, outputs, y):
+        return super().forward(outputs, y) / len(y)
+
+
+def test_a_sum_that_the_loss_divides_and_a_sampler_without_noise_train():
+    model = network("deterministic")
+    cold = SGLD(model.parameters(), 1e-3, temperature=0.0)
+    run = fit(model, data(), epochs=1, batch_size=16, optimizer=cold, loss=Summed(reduction="sum"))
+    assert run.step == 4
 
 
 def test_an_optimizer_may_be_of_some_layers_alone():
