@@ -153,6 +153,6 @@ def naming_dtypes(x: Tensor, y: Tensor) -> Iterator[None]:
                 f"{' and '.join(f'{name}.float()' for name in wide)}, or model.double()."
             )
             raise ValueError(
-                f"{' and '.join(wide)} of torch.float64 do not go with the model and the loss ({error}). {advice}"
+                f"the torch.float64 of {' and '.join(wide)} does not go with the model and the loss ({error}). {advice}"
             ) from error
         raise
