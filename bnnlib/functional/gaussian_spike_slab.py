@@ -9,12 +9,13 @@ Every function is elementwise and broadcasts, so the prior may differ between th
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from bnnlib._checks import check_probability, check_scale
+from bnnlib.functional._autograd import transformed
 
 Number = float | Tensor
 NARROWEST_SPIKE = 1e-19
@@ -149,10 +150,38 @@ def _costs(second_moment: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
     return half * prior.slab_precision + prior.slab_cost, half * prior.spike_precision + prior.spike_cost
 
 
+class _LogAddExp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, first, second):
+        ctx.save_for_backward(first, second)
+        ctx.save_for_forward(first, second)
+        return torch.logaddexp(first, second)
+
+    @staticmethod
+    def backward(ctx, grad):
+        first, second = ctx.saved_tensors  # once: a checkpoint gives them out once
+        return _shared(grad, second - first), _shared(grad, first - second)
+
+    @staticmethod
+    def jvp(ctx, first, second):
+        ahead = ctx.saved_tensors[0] - ctx.saved_tensors[1]
+        return first * torch.sigmoid(ahead) + second * torch.sigmoid(-ahead)
+
+
+def _shared(grad: Tensor, behind: Tensor) -> Tensor:
+    """grad / (1 + e^behind), to the bit as PyTorch has it, and with a derivative where that overflows."""
+    if not torch.is_grad_enabled():
+        return grad / (1.0 + torch.exp(behind))
+    far = torch.exp(behind.detach()).isinf()
+    return (grad / (1.0 + torch.exp(behind.masked_fill(far, 0.0)))).masked_fill(far, 0.0)
+
+
 def _log_add_exp(first: Tensor, second: Tensor) -> Tensor:
     """torch.logaddexp; with second derivatives also where PyTorch's are NaN, since exp(|first - second|) overflows."""
     if not torch.is_grad_enabled():
         return torch.logaddexp(first, second)
+    if not transformed():
+        return cast(Tensor, _LogAddExp.apply(first, second))
     far = (first - second).abs().exp().isinf()
     near = torch.logaddexp(first.masked_fill(far, 0.0), second.masked_fill(far, 0.0))
     return torch.where(far, torch.maximum(first, second), near)

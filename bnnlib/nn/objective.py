@@ -28,6 +28,9 @@ def kl_divergence(model: nn.Module) -> Tensor:
     leave no closed form: with a scale mixture a layer gives an unbiased estimate from one draw, with the horseshoe an
     upper bound.
 
+    Warns:
+        UserWarning: as `elbo_loss` does, while gradients are on.
+
     Raises:
         ValueError: the model has no Bayesian layers.
 
@@ -36,7 +39,7 @@ def kl_divergence(model: nn.Module) -> Tensor:
         >>> kl_divergence(model).shape, torch.equal(kl_divergence(model), kl_divergence(model))
         (torch.Size([]), True)
     """
-    return _total([layer.kl_divergence() for layer in bayesian_layers(model)])
+    return _total([layer.kl_divergence() for layer in _seen_layers(model)])
 
 
 def kl_gradient(model: nn.Module) -> Tensor:
@@ -70,9 +73,9 @@ def _seen_layers(model: nn.Module) -> list[StochasticLayer]:
         unseen = any(drawn_from_others(layer) for layer in layers)
     if unseen:
         warnings.warn(
-            f"the divergence of {type(model).__name__} has no gradient here: outside of functional_call its layers "
-            "have their own parameters, not those that are differentiated. Give functional_call a module whose forward "
-            "calls the network and returns the whole objective.",
+            f"the divergence of {type(model).__name__} has no gradient here if you differentiate its parameters: "
+            "outside of functional_call its layers have their own, not those that it was given. Give functional_call a "
+            "module whose forward calls the network and returns the whole objective.",
             stacklevel=3,
         )
     return layers

@@ -21,7 +21,7 @@ from bnnlib._native.keys import fold, whole
 from bnnlib._noise import Keys, Source
 from bnnlib.functional._autograd import transformed
 from bnnlib.posteriors.deferred import Part, Slot, leave, slots
-from bnnlib.posteriors.kl_tokens import remember
+from bnnlib.posteriors.kl_tokens import Spent, remember
 
 # of each kernel that keeps something how many rows, and of each parameter of a group those of its slope and pull
 _ROWS: dict[str, tuple[int, tuple[tuple[int | None, int | None], ...]]] = {
@@ -110,7 +110,7 @@ class Plan:
                 calls += _ahead(later())
             _native.launch(calls)
         slot.order.now[self.layer] = None
-        spent: list[bool] = []
+        spent = Spent()
         *values, token = _apply(self, drawn, spent, *self.parameters)
         remember(layer, [token], self.all, spent)
         return values

@@ -18,13 +18,17 @@ from torch import Tensor, nn
 from bnnlib.functional._autograd import transformed
 
 
+class Spent(list[bool]):
+    """What a backward pass adds to; while a weak reference to it is alive, the graph is."""
+
+
 class _State:
     """What decides whether the tokens of one forward pass of a layer are still fresh."""
 
-    def __init__(self, tokens: list[Tensor], parameters: Sequence[Tensor], spent: list[bool] | None) -> None:
+    def __init__(self, tokens: list[Tensor], parameters: Sequence[Tensor], spent: Spent | None) -> None:
         self.tokens, self.parameters, self.versions = tokens, parameters, [p._version for p in parameters]
         self.ids = {id(p) for p in parameters}
-        self.spent = [] if spent is None else spent  # the graph holds it alone, and so never its own tokens
+        self.spent = Spent() if spent is None else spent  # the graph holds it alone, and so never its own tokens
         if spent is not None:
             return
         for node in {token.grad_fn for token in tokens if token.grad_fn is not None}:
@@ -39,13 +43,14 @@ class _State:
 class _Kept(threading.local):
     def __init__(self) -> None:  # in each thread, whose passes are not those of the others
         self.states: weakref.WeakKeyDictionary[nn.Module, _State] = weakref.WeakKeyDictionary()
+        self.strays: weakref.WeakKeyDictionary[nn.Module, weakref.ref[Spent]] = weakref.WeakKeyDictionary()
 
 
 _KEPT = _Kept()
 
 
 def remember(
-    layer: nn.Module, tokens: list[Tensor | None], parameters: Sequence[Tensor], spent: list[bool] | None = None
+    layer: nn.Module, tokens: list[Tensor | None], parameters: Sequence[Tensor], spent: Spent | None = None
 ) -> None:
     """Keep the tokens of a draw from `parameters` in place of those of the layer's draw before.
 
@@ -70,15 +75,20 @@ def remembered(layer: nn.Module, function: Callable[..., tuple], draws: list[tup
 def forget(layer: nn.Module) -> None:
     """Drop the tokens of the layer's last draw."""
     _KEPT.states.pop(layer, None)
+    _KEPT.strays.pop(layer, None)
 
 
 def drawn_from_others(layer: nn.Module) -> bool:
     """Whether the layer's last draw, not yet differentiated, was of tensors that `functional_call` gave in place of its
-    parameters, and has taken back."""
+    parameters, and has taken back; False once nobody has its outputs any more, such as those of an evaluation."""
     state = _KEPT.states.get(layer)
-    if state is None or state.spent or all(isinstance(p, nn.Parameter) for p in state.parameters):
-        return False
-    return not state.ids <= {id(p) for p in layer._parameters.values()}
+    if state and not all(isinstance(p, nn.Parameter) for p in state.parameters):
+        if not state.ids <= {id(p) for p in layer._parameters.values()}:
+            # its tokens are of no use, and would hold the graph
+            _KEPT.strays[layer] = weakref.ref(_KEPT.states.pop(layer).spent)
+    del state
+    spent = stray() if (stray := _KEPT.strays.get(layer)) else None
+    return spent is not None and not spent
 
 
 def take_token(layer: nn.Module) -> Tensor | None:

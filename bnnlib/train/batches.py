@@ -30,6 +30,7 @@ class Batches:
     rows: int | None
     size: int | None
     number: int | None
+    doubt: str | None = None  # of the number of observations
     exact = True
     images = True  # whether the inputs may have four dimensions
     own_order = False  # whether the order of the rows leaves alone the generator of the run
@@ -119,7 +120,7 @@ class LoaderBatches(Batches):
 
     def __init__(self, loader: DataLoader, device: torch.device) -> None:
         self.loader, self.device, self.size = loader, device, loader.batch_size
-        self.rows, self.number = _observations(loader), None
+        (self.rows, self.doubt), self.number = _observations(loader), None
         try:
             self.number = len(loader)
         except TypeError:  # a stream without a length
@@ -237,22 +238,35 @@ def _samplers(loader: DataLoader) -> list[Any]:
     return [sampler for at, sampler in enumerate(own) if sampler is not None and sampler not in own[:at]]
 
 
-def _observations(loader: DataLoader) -> int | None:
-    if loader.batch_sampler is None:  # batch_size=None: an item is a batch, of rows that nobody has counted
-        return None
-    rows, inner = _size(loader.dataset), getattr(loader.batch_sampler, "sampler", None)
+def _observations(loader: DataLoader) -> tuple[int | None, str | None]:
+    """The rows that an epoch is about, and what is in doubt about their number."""
+    outer = loader.batch_sampler
+    if outer is None:  # batch_size=None: an item is a batch, of rows that nobody has counted
+        return None, None
+    rows, inner = _size(loader.dataset), getattr(outer, "sampler", None)
     if isinstance(loader.dataset, IterableDataset):
-        return rows
+        return rows, None
     for kind, source in _SOURCES.items():
         if isinstance(inner, kind):
-            return _size(getattr(inner, source))
+            return _size(getattr(inner, source)), None
     # of all other rows somebody else makes use, such as the validation; those that come twice are one
-    if inner is None:
-        listed = isinstance(loader.batch_sampler, Sequence)
-        chosen = sum(map(len, loader.batch_sampler)) if listed else None
-    else:
-        chosen = _size(inner)
-    return chosen if chosen is None or rows is None else min(chosen, rows)
+    if isinstance(inner, samplers.SubsetRandomSampler | Sequence | Tensor):
+        return _least(len(inner), rows), None
+    if inner is None and isinstance(outer, Sequence):
+        return _least(sum(map(len, outer)), rows), None
+    chosen = None if inner is None else _size(inner)
+    if rows is None or (chosen is not None and chosen >= rows):
+        return rows, None
+    number = "rows that cannot be counted" if chosen is None else f"{chosen} rows an epoch"
+    return rows, (
+        f"{type(outer if inner is None else inner).__name__} chooses {number} of the {rows} of the data set, and n, "
+        f"against which the prior is weighed, is taken to be {rows}. Give num_data: {rows} if each epoch has others of "
+        "them, else the number of those that it chooses."
+    )
+
+
+def _least(chosen: int, rows: int | None) -> int:
+    return chosen if rows is None else min(chosen, rows)
 
 
 def _size(data: Any) -> int | None:

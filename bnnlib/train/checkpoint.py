@@ -82,8 +82,9 @@ class Checkpoint:
 def plain(value: Any, where: str) -> Any:
     """The value with Python's numbers for those of NumPy; a container without any stays the object that it is."""
     if isinstance(value, dict):
-        made: Any = {key: plain(item, f"{where}[{key!r}]") for key, item in value.items()}
-        return value if all(made[key] is item for key, item in value.items()) else made
+        pairs = [(k.item() if isinstance(k, np.generic) else k, plain(v, f"{where}[{k!r}]")) for k, v in value.items()]
+        same = all(a is c and b is d for (a, b), (c, d) in zip(pairs, value.items(), strict=True))
+        return value if same else dict(pairs)
     if isinstance(value, (list, tuple)):
         made = [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
         same = all(one is item for one, item in zip(made, value, strict=True))

@@ -80,7 +80,9 @@ def kind_of(loss: Any) -> Any:
 def check_mean(loss: Any) -> None:
     """Refuse a loss that says of itself that it is a sum over the batch."""
     inner, keywords = _unwrapped(loss)
-    if keywords.get("reduction", getattr(inner, "reduction", None)) == "sum":
+    # what others call so may say how they divide themselves
+    own = inner.reduction if type(inner).__module__.startswith("torch.nn") and hasattr(inner, "reduction") else None
+    if keywords.get("reduction", own) == "sum":
         raise ValueError(
             "the loss has reduction='sum', but it must be the mean over the rows of the batch, which is weighed "
             "against the prior by their number. Use reduction='mean'; for a sum over the outputs divide by len(y)."
@@ -95,32 +97,45 @@ def check_pairing(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: 
             "loss=torch.nn.functional.mse_loss or another loss for numbers, or a model with one output a class."
         )
     more = outputs.shape == (*y.shape, 1)
-    if (more or y.shape == (*outputs.shape, 1)) and len(y) > 1 and _pairs_all(loss, outputs.shape, y):
+    if (more or y.shape == (*outputs.shape, 1)) and len(y) > 1 and _pairs_all(loss, outputs.detach(), y):
         raise ValueError(
             f"the outputs have shape {tuple(outputs.shape)} and the targets {tuple(y.shape)}, which broadcast against "
             "each other: the loss does not look at which target belongs to which row. Give the targets as "
-            f"{'y[..., None]' if more else 'y.squeeze(-1)'}."
+            f"{'y[..., None]' if more else 'y.squeeze(-1)'} or, if the loss squeezes the outputs itself, leave that "
+            "out."
         )
 
 
 @torch.no_grad()
-def _pairs_all(loss: Callable[[Tensor, Tensor], Tensor], shape: torch.Size, y: Tensor) -> bool:
-    """Whether a loss depends on targets, but not on their order; copies of it are asked, and no generator moves on."""
+def _pairs_all(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> bool:
+    """Whether a loss depends on targets, but for no outputs on their order.
+
+    A copy of it is asked where `deepcopy` makes one, as it does of a module; no generator of PyTorch moves on.
+    """
 
     def of(outputs: Tensor, targets: Tensor) -> float:
         with torch.random.fork_rng([y.device] if y.is_cuda else []), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return float(copy.deepcopy(loss)(outputs.double().reshape(shape), targets))
+            return float(loss(outputs, targets))
 
     try:
+        loss = copy.deepcopy(loss)
         up = (y.double() if y.is_floating_point() else y).sort(dim=0).values
-        down, low = up.flip(0), up[:1].expand_as(up)
-        # outputs that are the targets: in their own order a loss is far from that in the other one, on any scale
-        one, other = of(up, up), of(up, down)
-        looks = not torch.equal(up, down) and of(low, up) != of(low, low)
+        ramp = torch.linspace(-1, 1, len(y), dtype=torch.float64, device=y.device)
+        ramp = ramp.view(-1, *[1] * (y.dim() - 1)).expand_as(up)
+        looks = False
+        # The targets themselves are outputs which differ enough on any scale. A link squeezes or explodes them, but not
+        # numbers around 0; what takes the logarithm needs positive ones, and the model's own ones fit any loss.
+        for probe in (up, ramp, 1.5 + 0.5 * ramp, outputs):
+            probe = probe.double().reshape(outputs.shape)
+            one, other, same = of(probe, up), of(probe, up.flip(0)), of(probe, up[:1].expand_as(up))
+            if math.isfinite(one):
+                if not math.isclose(one, other, rel_tol=1e-9):
+                    return False
+                looks |= one != same
     except Exception:  # no copy, or no loss for such numbers: then nothing is known against it
         return False
-    return looks and math.isfinite(one) and math.isclose(one, other, rel_tol=1e-9)
+    return looks
 
 
 @contextmanager
@@ -129,9 +144,15 @@ def naming_dtypes(x: Tensor, y: Tensor) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if torch.float64 in (x.dtype, y.dtype) and "double" in str(error).lower():
+        wide = [name for name, given in (("x", x), ("y", y)) if given.dtype == torch.float64]
+        if wide and "double" in str(error).lower():
+            advice = (
+                "Class labels are integers: give y.long()."
+                if "y" in wide and "Long" in str(error)
+                else "Python's floats and NumPy's arrays become float64: give "
+                f"{' and '.join(f'{name}.float()' for name in wide)}, or model.double()."
+            )
             raise ValueError(
-                f"x is of {x.dtype} and y of {y.dtype}, which do not go with the model and the loss ({error}). "
-                "Python's floats and NumPy's arrays become float64: give x.float() and y.float(), or model.double()."
+                f"the torch.float64 of {' and '.join(wide)} does not go with the model and the loss ({error}). {advice}"
             ) from error
         raise

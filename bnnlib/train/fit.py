@@ -108,9 +108,10 @@ def fit(
         validation_draws: that the predictive averages.
         max_steps, max_seconds: further bounds of the run in total, in steps and by the clock; the step under way is
             completed. A run that resumes with a larger one goes on.
-        num_data: n, by default the rows of the data set, or of those that a loader's sampler chooses. A stream without
-            a length needs it, and so does a loader with batch_size=None, whose data set gives whole batches, or with a
-            sampler or a batch_sampler of its own whose rows cannot be counted.
+        num_data: n, by default the rows of the data set, or those that a loader's SubsetRandomSampler or list of
+            indices chooses. A stream without a length needs it, and so does a loader with batch_size=None, whose data
+            set gives whole batches. With a sampler or a batch_sampler of another kind, which may choose fewer rows, it
+            is the data set's with a warning.
         augment: called as augment(x, generator=...) on every batch of inputs.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs. A
             processor without AVX-512 convolves in bfloat16 several times slower than in float32.
@@ -155,11 +156,11 @@ def fit(
     scheduler, factors = (schedule, None) if isinstance(schedule, LRScheduler) else (None, schedule)
     if optimizer is None:
         optimizer = scheduler.optimizer if scheduler else _adam(model, keyed)
-    if getattr(optimizer, "takes_energy", False):
+    if getattr(optimizer, "takes_energy", False) and any(group["temperature"] for group in optimizer.param_groups):
         raise ValueError(
             f"{type(optimizer).__name__} samples by the gradient of the energy, n times that of the mean loss which "
-            "fit takes: its draws would be sqrt(n) times too far apart. Use bnnlib.train.sample(model, data, "
-            "sampler=...)."
+            "fit takes: at temperature 1 its draws would be sqrt(n) times too far apart. Use "
+            "bnnlib.train.sample(model, data, sampler=...)."
         )
     loop = _Descent(
         model,

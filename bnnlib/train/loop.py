@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -93,10 +94,11 @@ class Loop:
             return check_count("num_data", given)
         if self.batches.rows is None:
             raise ValueError(
-                "the data set of the loader has no length or gives whole batches (batch_size=None), or its sampler has "
-                "no length or its batch_sampler is no list, so that nobody knows how many observations there are. Give "
-                "num_data, the rows that an epoch is about."
+                "the data set of the loader has no length or gives whole batches (batch_size=None), so that nobody "
+                "knows how many observations there are. Give num_data, the rows that an epoch is about."
             )
+        if self.batches.doubt:
+            warnings.warn(self.batches.doubt, stacklevel=4)  # where fit or sample is called
         return self.batches.rows
 
     def start_epoch(self) -> None:

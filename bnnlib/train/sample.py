@@ -6,6 +6,7 @@ weights, move the prior by stochastic approximation, prune.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -214,8 +215,8 @@ class _Chain(Loop):
         """I of (aeb-scale) at the weights just sampled, estimated by the step's batch."""
         model = self.run.model
         buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
-        own = [m for m in model.modules() if type(m).get_extra_state is not nn.Module.get_extra_state]
-        extra = [(module, module.get_extra_state()) for module in own]
+        own = [m for m in model.modules() if type(m).set_extra_state is not nn.Module.set_extra_state]
+        extra = [(module, copy.deepcopy(module.get_extra_state())) for module in own]
         outputs = self.outputs(x)
         for buffer, before in buffers:  # batch-norm layers have counted this batch already
             buffer.copy_(before)

@@ -15,7 +15,7 @@ from bnnlib._checks import check_count
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import drawers, one_draw
 from bnnlib.train.batches import Data, Pair, checked_pair, pair_of
-from bnnlib.train.checks import kind_of
+from bnnlib.train.checks import check_pairing, kind_of
 
 
 class Validation:
@@ -24,7 +24,7 @@ class Validation:
     def __init__(self, data: Data, draws: int, size: int, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.draws, self.loss, self.size = check_count("validation_draws", draws), loss, size
         self.data = data if isinstance(data, DataLoader | Dataset) else checked_pair(data)
-        self.average = _averages(loss)
+        self.average, self.unseen = _averages(loss), True
 
     def _blocks(self, device: torch.device) -> Iterator[Pair]:
         if isinstance(self.data, tuple):
@@ -53,7 +53,11 @@ class Validation:
                         output = self.average.of(forward(x))
                     outputs = output if outputs is None else self.average.add(outputs, output)
                 assert outputs is not None  # there is a draw
-                total += float(self.loss(self.average.end(outputs, draws), y)) * len(x)
+                mean = self.average.end(outputs, draws)
+                if self.unseen:
+                    check_pairing(self.loss, mean, y)
+                    self.unseen = False
+                total += float(self.loss(mean, y)) * len(x)
                 rows += len(x)
         if not rows:
             raise ValueError("the validation data have no rows, but they need at least one.")

@@ -48,6 +48,16 @@ def test_curvature_is_finite_where_the_spike_underflows(density, dtype, monkeypa
     assert all(map(torch.equal, found, derivatives(weight)))
 
 
+@pytest.mark.parametrize("slab", [1.0, torch.tensor([[1.0], [2.0]])])  # the second broadcasts in one of the components
+def test_the_density_has_all_derivatives(slab):
+    def density(weight):
+        return bF.scale_mixture_log_density(weight, bF.mixture_prior(slab, 0.3, 0.5))
+
+    weight = torch.linspace(-2.0, 2.0, 5, dtype=DOUBLE, requires_grad=True)
+    assert torch.autograd.gradcheck(density, weight, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(density, weight)
+
+
 def test_bayes_by_backprop_s_gradient_is_autograd_s(random_problems):
     """Autograd of log q(w) - log pi(w) through w = m + sigma eps."""
     (mean, scale), settings = random_problems()

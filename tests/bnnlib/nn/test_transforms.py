@@ -72,11 +72,20 @@ def test_a_divergence_outside_of_the_functional_call_warns(any_network, x, with_
 
     leaves = {name: p.detach().clone().requires_grad_() for name, p in any_network.named_parameters()}
     if float(bnn.kl_divergence(any_network)):  # that of random statistics is 0
-        for derivatives in (lambda: grad(outside)(parameters(any_network)), lambda: outside(leaves)):
+        alone = lambda values: (called(any_network, values, x).sum(), bnn.kl_divergence(any_network))[1]  # noqa: E731
+        beside = lambda: (called(any_network, leaves, x), bnn.kl_divergence(any_network))  # noqa: E731
+        for derivatives in (
+            lambda: grad(outside)(parameters(any_network)),
+            lambda: grad(alone)(parameters(any_network)),
+            lambda: outside(leaves),
+            beside,
+        ):
             with pytest.warns(UserWarning, match="has no gradient here.*functional_call a module") as caught:
                 derivatives()
             assert caught[0].filename == __file__
     outside({name: p for name, p in any_network.named_parameters()})
+    called(any_network, leaves, x).sum()  # whose graph nobody has any more
+    bnn.kl_divergence(any_network)
     rows, model = x[:, None], Objective(any_network)
     grad(lambda values: vmap(lambda row: called(model, values, row), randomness="same")(rows).sum())(parameters(model))
     vmap(grad(lambda values, row: called(model, values, row)), (None, 0), randomness="same")(parameters(model), rows)

@@ -45,8 +45,9 @@ def test_a_checkpoint_refuses_what_it_could_not_read_back(tmp_path):
 
 def test_numbers_of_numpy_become_those_of_python(tmp_path):
     checkpoint, model = Checkpoint(tmp_path / "cell.pt"), torch.nn.BatchNorm1d(2).state_dict()
-    checkpoint.save({"rates": [np.float64(0.1), (np.int64(3), np.bool_(True))], "model": model})
+    checkpoint.save({"rates": [np.float64(0.1), (np.int64(3), np.bool_(True))], "model": model, "of": {np.int64(3): 1}})
     loaded = checkpoint.load()
+    assert loaded["of"] == {3: 1} and type(next(iter(loaded["of"]))) is int
     assert loaded["rates"] == [0.1, (3, True)] and type(loaded["rates"][0]) is float
     assert loaded["model"]._metadata == model._metadata  # by which PyTorch knows the versions of layers
 

@@ -15,6 +15,7 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib._noise import new_seed
 from bnnlib.models import mlp
+from bnnlib.sampling import SGLD
 from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
 from tests.bnnlib.train.runs import ROWS, PressCtrlC, assert_same, data
@@ -166,6 +167,21 @@ def test_losses_that_pair_rows_or_ask_for_no_target_may_have_outputs_of_another_
     assert counted.steps == 4
 
 
+@pytest.mark.parametrize(
+    ("loss", "y"),
+    [
+        (lambda o, y: F.poisson_nll_loss(o.squeeze(-1), y), torch.arange(ROWS) + 25.0),
+        (lambda o, y: F.poisson_nll_loss(o.squeeze(-1).clamp(-10, 10), y), torch.arange(ROWS) + 11.0),
+        (lambda o, y: (o.squeeze(-1).exp() - y).square().mean(), torch.arange(ROWS) + 30.0),
+        (lambda o, y: (100 * o.squeeze(-1).sigmoid() - y).square().mean(), torch.arange(ROWS) + 50.0),
+        (lambda o, y: (o.squeeze(-1).relu() + y).square().mean(), -torch.arange(ROWS) - 1.0),
+        (lambda o, y: F.gaussian_nll_loss(o.squeeze(-1), y, torch.ones(())), 1e4 + torch.arange(ROWS)),
+    ],
+)
+def test_losses_may_squeeze_outputs_that_go_through_a_link(loss, y):
+    assert fit(nn.Linear(6, 1), (data()[0], y), epochs=1, batch_size=16, max_steps=1, loss=loss).step == 1
+
+
 def test_the_loop_works_without_tqdm(monkeypatch):
     import sys
 
@@ -178,6 +194,20 @@ def test_progress_goes_to_stderr(capsys):
     fit(network("gaussian"), data(), epochs=2, batch_size=16, progress=True)
     captured = capsys.readouterr()
     assert captured.out == "" and "2/2" in captured.err
+
+
+class Summed(nn.CrossEntropyLoss):
+    """A mean, whatever its part of PyTorch is."""
+
+    def forward(self, outputs, y):
+        return super().forward(outputs, y) / len(y)
+
+
+def test_a_sum_that_the_loss_divides_and_a_sampler_without_noise_train():
+    model = network("deterministic")
+    cold = SGLD(model.parameters(), 1e-3, temperature=0.0)
+    run = fit(model, data(), epochs=1, batch_size=16, optimizer=cold, loss=Summed(reduction="sum"))
+    assert run.step == 4
 
 
 def test_an_optimizer_may_be_of_some_layers_alone():

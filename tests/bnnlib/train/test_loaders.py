@@ -1,5 +1,7 @@
 """Data sets and loaders: the batches they give, n of the objective, and runs that go on where they stopped."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -19,6 +21,7 @@ from torch.utils.data import (
 from bnnlib.nn import GaussianLinear, minibatch_weights
 from bnnlib.sampling import SGHMC
 from bnnlib.train import Callback, fit, sample
+from bnnlib.train.batches import batches_of
 from bnnlib.train.checkpoint import Checkpoint
 from tests.bnnlib.train.runs import ROWS, PressCtrlC, Stream, assert_same, data
 from tests.seeded import seeded
@@ -55,14 +58,6 @@ def test_a_data_set_of_tensors_trains_as_its_tensors():
 READY = [(torch.ones(16, 6), torch.zeros(16).long())] * 4  # a data set whose items are batches
 
 
-class _Twenty(Sampler):
-    def __iter__(self):
-        return iter(range(20))
-
-    def __len__(self) -> int:
-        return 20
-
-
 class _Constant(nn.Module):
     """A loss of 0 whatever the data say: the gradient is that of the KL term alone."""
 
@@ -89,7 +84,7 @@ class _Seen(Callback):
         (lambda d: DataLoader(d, batch_sampler=BatchSampler(SubsetRandomSampler(range(20)), 16, False)), 20, {}),
         (lambda d: DataLoader(d, batch_size=16, sampler=RandomSampler(d, num_samples=32)), ROWS, {}),
         *[(lambda d, own=own: DataLoader(d, 16, sampler=own(d)), rows, {}) for own, rows in (
-            (lambda d: [*range(20)], 20), (lambda d: _Twenty(), 20), (lambda d: [*range(ROWS)] * 2, ROWS),
+            (lambda d: [*range(20)], 20), (lambda d: range(20), 20), (lambda d: [*range(ROWS)] * 2, ROWS),
             (lambda d: SequentialSampler(range(20)), 20), (lambda d: RandomSampler(range(20), True, 100), 20),
             (lambda d: WeightedRandomSampler([1.0] * ROWS, 20), ROWS),
             (lambda d: DistributedSampler(d, num_replicas=2, rank=0), ROWS))],
@@ -109,6 +104,41 @@ def test_the_divergence_is_divided_by_the_observations(given, rows, settings):
     assert model.seen
     for gradient in model.seen:
         torch.testing.assert_close(gradient, model.layer.weight.detach() / rows, rtol=1e-12, atol=0)
+
+
+class _Own(Sampler):
+    """Rows, or batches of them, that may be others in the next epoch."""
+
+    def __init__(self, *chosen) -> None:
+        self.chosen = chosen
+
+    def __iter__(self):
+        return iter(self.chosen)
+
+
+class _Sized(_Own):
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sampler": _Sized(*range(20)), "batch_size": 16}, "_Sized chooses 20 rows an epoch of the 50.* num_data"),
+        ({"sampler": _Own(*range(20)), "batch_size": 16}, "_Own chooses rows that cannot be counted of the 50"),
+        ({"batch_sampler": _Sized([0, 1], [2])}, "_Sized chooses rows that cannot be counted of the 50"),
+        ({"sampler": _Sized(*range(ROWS)), "batch_size": 16}, None),
+    ],
+)
+def test_a_sampler_of_one_s_own_has_the_rows_of_the_data_set(settings, words, recwarn):
+    loader = DataLoader(TensorDataset(*data()), **settings)
+    given = {"epochs": 1, "max_steps": 1}
+    fit(nn.Linear(6, 3), loader, num_data=20, **given)
+    assert not recwarn
+    with pytest.warns(UserWarning, match=words) if words else nullcontext():
+        fit(nn.Linear(6, 3), loader, **given)
+    assert words or not recwarn
+    assert batches_of(loader, None, torch.device("cpu"), None, seeded(0)).rows == ROWS
 
 
 @pytest.mark.parametrize("loader", [False, True])

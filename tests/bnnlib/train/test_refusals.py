@@ -64,13 +64,6 @@ def square(outputs, y):
     return (outputs - y).square().mean()
 
 
-class Unsized:
-    """Rows of a sampler that nobody has counted."""
-
-    def __iter__(self):
-        return iter(range(20))
-
-
 def adam(model=DENSE):
     return torch.optim.Adam(model.parameters())
 
@@ -101,7 +94,7 @@ REFUSED = {
          r"holds no parameter of the model, .* return copies"),
         (lambda: trained(model=mlp((6, 3)).requires_grad_(False)), r"is frozen.*requires_grad_\(\)"),
         (lambda: trained(model=DENSE, optimizer=torch.optim.LBFGS(DENSE.parameters())), "LBFGS computes"),
-        (lambda: trained(model=DENSE, optimizer=SGLD(DENSE.parameters(), 1e-4)), r"energy.*bnnlib\.train\.sample\("),
+        (lambda: trained(model=DENSE, optimizer=SGLD(DENSE.parameters(), 1e-4)), r"at temperature 1.*train\.sample\("),
         *[(lambda loss=loss: trained(model=DENSE, loss=loss), message) for loss, message in (
             (nn.CrossEntropyLoss(reduction="none"), r"a tensor of shape \(16,\).*reduction='mean'"),
             (nn.CrossEntropyLoss(reduction="sum"), "reduction='sum'.*Use reduction='mean'"),
@@ -122,9 +115,13 @@ REFUSED = {
           for loss in (F.cross_entropy, nn.CrossEntropyLoss(), partial(F.cross_entropy, label_smoothing=0.1))],
         *[(lambda loss=loss, y=y: trained((X, y), nn.Linear(6, 1), loss=loss), r"\(16, 1\).*\(16,\).*y\[\.\.\., None\]")
           for loss in (square, F.mse_loss) for y in (X[:, 0], 1e4 + 1e-3 * X[:, 0], Y)],
+        *[(lambda loss=loss: trained((X, 25.0 + Y), nn.Linear(6, 1), loss=loss), r"y\[\.\.\., None\] or, .*leave that")
+          for loss in (F.poisson_nll_loss, lambda o, y: (o.exp() - y).square().mean())],
         (lambda: trained((X, X[:, :1]), nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)), loss=F.l1_loss), r"y\.squeeze"),
-        (lambda: trained((X.double(), Y)), r"x is of torch\.float64 and y of torch\.int64.*x\.float\(\)"),
-        (lambda: trained((X, X[:, :3].double()), loss=nn.HuberLoss()), r"y of torch\.float64.*Double.*y\.float\(\)"),
+        (lambda: trained((X, X[:, :1]), nn.Linear(6, 1), loss=F.mse_loss, validation=(X, X[:, 0])), r"\(16,\).*None\]"),
+        (lambda: trained((X.double(), Y)), r"torch\.float64 of x does not .*: give x\.float\(\), or"),
+        (lambda: trained((X, Y.double())), r"float64 of y does not .*Long.*labels are integers: give y\.long\(\)"),
+        (lambda: trained((X, X[:, :3].double()), loss=nn.HuberLoss()), r"of y does.*Double.*: give y\.float\(\)"),
         (lambda: loaded(TensorDataset(X, Y)), "batch_size is missing"),
         (lambda: loaded((X, Y)), "batch_size is missing"),
         (lambda: loaded(shuffled(), batch_size=8), r"batch_size is 8, but the loader gives .*batch_size=16"),
@@ -135,8 +132,6 @@ REFUSED = {
         (lambda: loaded(DataLoader(TensorDataset(X, Y), batch_size=64, drop_last=True)), "given no batch"),
         (lambda: trained(Stream()), r"no length.* Give num_data"),
         (lambda: loaded(DataLoader([(X, Y)], batch_size=None)), r"batch_size=None.* Give num_data"),
-        *[(lambda own=own: loaded(DataLoader(TensorDataset(X, Y), **own)), r"sampler has no length.* Give num_data")
-          for own in ({"sampler": Unsized(), "batch_size": 5}, {"batch_sampler": Unsized()})],
         (lambda: trained(Stream(), num_data=ROWS, minibatch_scheme="halving"),
          "minibatch_scheme='halving' needs the number of batches"),
     ],

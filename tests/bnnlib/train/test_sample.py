@@ -65,6 +65,34 @@ def regression(norm=nn.BatchNorm1d, **settings) -> tuple[nn.Module, Spy, dict]:
     return model, prior, options | {"data": (x, x[:, :1] * 2.0), "generator": seeded(3)}
 
 
+class Counting(nn.BatchNorm1d):
+    """With a state that is no buffer, and which it gives out itself."""
+
+    def get_extra_state(self):
+        return self.__dict__.setdefault("counted", {"passes": 0})
+
+    def set_extra_state(self, state):
+        self.counted = state
+
+    def forward(self, x):
+        self.get_extra_state()["passes"] += 1
+        return super().forward(x)
+
+
+class Described(nn.BatchNorm1d):
+    """With a state that is for others to read alone."""
+
+    def get_extra_state(self):
+        return "version 1"
+
+
+@pytest.mark.parametrize("norm", [Counting, Described])
+def test_the_pass_for_the_residuals_leaves_other_states_alone(norm):
+    model, prior, options = regression(norm, likelihood="regression", num_data=ROWS)
+    sample(model, prior=prior, **options)
+    assert prior.seen and model[0].get_extra_state() in ("version 1", {"passes": 1})
+
+
 def test_regression_gives_the_prior_the_residuals_at_the_weights_just_sampled():
     """Algorithm 1 moves sigma towards its optimum for the new weights, as rho, kappa and delta."""
     model, prior, options = regression(likelihood="regression", num_data=ROWS)
