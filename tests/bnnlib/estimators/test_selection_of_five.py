@@ -8,11 +8,16 @@ from bnnlib.estimators import SparseRegressor
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "epochs"), [("gaussian_spike_slab", None), ("horseshoe", 300), ("sghmc", None)])
-def test_the_other_methods_that_select_find_the_five_and_the_noise(method, epochs):
+# one chain of SGHMC misses an input from one start in four, whatever the code's version; the average of four does not
+@pytest.mark.parametrize(
+    ("method", "epochs", "replicates"),
+    [("gaussian_spike_slab", None, 1), ("horseshoe", 300, 1), ("sghmc", None, 4)],
+)
+def test_the_other_methods_that_select_find_the_five_and_the_noise(method, epochs, replicates):
     x, y = friedman(3000, 0)
     fixed = {"hidden": (16,), "prior_inclusion_probability": None, "prior_scale": 1.0, "refit": True}
-    model = SparseRegressor(method, **fixed, epochs=epochs, n_replicates=1, random_state=0).fit(x[:1000], y[:1000])
+    model = SparseRegressor(method, **fixed, epochs=epochs, n_replicates=replicates, random_state=0)
+    model.fit(x[:1000], y[:1000])
     assert model.selected_features_.tolist() == model.used_.tolist() == [0, 1, 2, 3, 4]
     assert 80 < model.noise_scale_ < 120
     mean, interval = model.predict(x[1000:], return_interval=True)
