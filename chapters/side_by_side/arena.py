@@ -45,13 +45,13 @@ def first_weights(replicate: int) -> torch.Generator:
 def run(task: Task, cell: Cell, device: torch.device, products: Sequence[dict[str, Any]] = ()) -> CellResult:
     """Try the settings, or take those of the budget before; then train with them and with the default on every seed."""
     params, method = cell.params, METHODS[cell.method]
-    if "rates_to" in params:  # a wider box than the comparison's, whose default runs are stored
+    if "rates_to" in params:  # a wider box than the comparison's
         method = replace(method, box={**method.box, "lr": replace(method.box["lr"], high=params["rates_to"])})
     place, default, rows = cell.setting, method.trials(1)[0], []
     if products:
         chosen = products[0]["settings"]
     else:
-        trials = method.trials(params["trials"])
+        trials = method.trials(params["trials"], params.get("trials_seed", 0))
         tried = [_validated(task, cell, trial, device) for trial in trials]
         chosen = trials[min(range(len(trials)), key=tried.__getitem__)]
         for number, loss in enumerate(tried):
@@ -61,7 +61,7 @@ def run(task: Task, cell: Cell, device: torch.device, products: Sequence[dict[st
     for replicate in cell.replicates:
         done: dict[tuple, dict[str, float]] = {}
         for name, settings in (("default", default), ("tuned", chosen)):
-            if name == "default" and (products or "rates_to" in params):
+            if name == "default" and (products or not {"rates_to", "trials_seed"}.isdisjoint(params)):
                 continue
             key = tuple(settings.items())
             if key not in done:

@@ -1,50 +1,101 @@
-"""Is it the box? Learning rates up to 0.1 in place of 0.03 for all methods that Adam trains, on the simulations.
+"""Is it the box, or the luck of eight trials? Wider learning rates for all that Adam trains, and other trials.
 
-Everything but the box is that of the comparison: its steps, rows, seeds and eight trials. What an outcome means was
-written down before the runs, in PROTOCOL.md under "Changes".
+Everything but the box and the trials is that of the comparison: its steps, rows, seeds and number of trials. What an
+outcome means was written down before the runs, in PROTOCOL.md under "Changes".
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
 from bnnlib.contest import METHODS
 from book.lab.cells import Cell, Experiment, profiles
-from chapters.side_by_side import tables
+from chapters.side_by_side import tables, uci
+from chapters.side_by_side.arena import Task
 from chapters.side_by_side.costs import costs, steps
 from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, UNAVAILABLE
 
 OF_ADAM = METHODS["deterministic"].box["lr"]
 WIDENED = tuple(name for name, method in METHODS.items() if method.box.get("lr") == OF_ADAM)
 RATES_TO = 0.1
+SEQUENCES = (1, 2)  # of Sobol points; the comparison has number 0
+TASKS: dict[str, Task] = tables.TASKS | uci.TASKS
 
 
-def setting(task: str, budget: int) -> str:
-    """The name of a cell's setting, which says its box."""
-    return f"{task}, B = {budget}, learning rates to {RATES_TO:g}"
+def setting(task: str, budget: int, rates_to: float = RATES_TO, sequence: int = 0) -> str:
+    """The name of a cell's setting, which says its box and its sequence of trials."""
+    box = f", learning rates to {rates_to:g}" if rates_to > OF_ADAM.high else ""
+    return f"{task}, B = {budget}{box}" + (f", trials {sequence}" if sequence else "")
 
 
-def cells(profile: str, tasks: tuple[str, ...], budgets: tuple[int, ...]) -> list[Cell]:
-    """One cell for each task, budget and method."""
+def cells(profile: str, runs: Iterable[tuple[str, int, float, int]]) -> list[Cell]:
+    """One cell for each method and each run: a task, a budget, the end of the rates and the sequence of trials."""
     smoke, found = profile == "smoke", []
-    for task in tasks:
-        place = tables.TASKS[task]
-        for budget in budgets:
-            for method in [one for one in WIDENED if one in costs()[task]][:: 6 if smoke else 1]:
-                size = {"steps": 4, "trials": 2} if smoke else {"trials": TRIALS}
-                params = {"task": task, "steps": steps(task, method, place.one, budget), "draws": DRAWS}
-                params |= size | {"rates_to": RATES_TO, "test_rows": 500 if smoke else 10_000}
-                found.append(Cell(setting(task, budget), method, tuple(range(2 if smoke else place.seeds)), params))
+    for task, budget, rates_to, sequence in runs:
+        place, wide = TASKS[task], rates_to > OF_ADAM.high
+        for method in [one for one in (WIDENED if wide else METHODS) if one in costs()[task]][:: 6 if smoke else 1]:
+            params: dict[str, Any] = {"task": task, "steps": steps(task, method, place.one, budget), "draws": DRAWS}
+            params |= {"steps": 4, "trials": 2} if smoke else {"trials": TRIALS}
+            params |= {"rates_to": rates_to} if wide else {}
+            params |= {"trials_seed": sequence} if sequence else {}
+            if task in tables.TASKS:
+                params |= {"test_rows": 500 if smoke else 10_000}
+            else:
+                params |= {"data": uci.SIMULATED if smoke else task}
+            named = setting(task, budget, rates_to, sequence)
+            found.append(Cell(named, method, tuple(range(2 if smoke else place.seeds)), params))
     return found
 
 
+_experiment = partial(
+    Experiment,
+    paper="all",
+    unavailable={"paper": UNAVAILABLE},
+    measured=("seconds",),
+    renamed={"coverage": "coverage_predictive"},
+)
+_SIMULATIONS = tuple(tables.TASKS)
+_ONE = (("sparse-teacher", 1, RATES_TO, 0),)
 EXPERIMENTS = [
-    Experiment(
+    _experiment(
         name="side-wide",
-        paper="all",
-        summary="Learning rates up to 0.1 for all methods that Adam trains, on the simulations",
-        profiles=profiles(cells, smoke=("smoke", ("sparse-teacher",), (1,)), book=("book", tuple(tables.TASKS), (1,))),
-        unavailable={"paper": UNAVAILABLE},
-        measured=("seconds",),
+        summary="Learning rates up to 0.1 and more for all methods that Adam trains, on the simulations",
+        profiles=profiles(
+            cells,
+            smoke=("smoke", _ONE),
+            book=("book", [(task, b, to, 0) for b, to in ((1, 0.1), (4, 0.1), (1, 0.3)) for task in _SIMULATIONS]),
+        ),
         run_cell=tables.run_cell,
         tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
-    )
+    ),
+    _experiment(
+        name="side-table-wide",
+        summary="Learning rates up to 0.1 for all methods that Adam trains, on the UCI sets",
+        profiles=profiles(
+            cells,
+            smoke=("smoke", (("boston", 1, RATES_TO, 0),)),
+            book=("book", [(task, 1, RATES_TO, 0) for task in uci.TASKS]),
+        ),
+        data={"smoke": (), "book": tuple(uci.TASKS)},
+        run_cell=uci.run_cell,
+        reads=uci.reads,
+        overlap=1 / 9,
+        tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
+    ),
+    _experiment(
+        name="side-trials",
+        summary="Other eight trials for all methods, on the simulations",
+        profiles=profiles(
+            cells,
+            smoke=("smoke", (("sparse-teacher", 1, OF_ADAM.high, 1),)),
+            book=(
+                "book",
+                [(t, 1, to, number) for number in SEQUENCES for to in (OF_ADAM.high, RATES_TO) for t in _SIMULATIONS],
+            ),
+        ),
+        run_cell=tables.run_cell,
+        tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
+    ),
 ]
