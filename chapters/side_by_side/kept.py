@@ -17,30 +17,36 @@ from book.lab.queries import Values
 from chapters.side_by_side.experiments.kept import LAST, STOPPED, TASKS
 from chapters.side_by_side.experiments.wide import WIDENED
 from chapters.side_by_side.rivals import RIVALS
-from chapters.side_by_side.standing import KEEPS_ALL, QUESTIONS, experiment_of, judge, values
+from chapters.side_by_side.standing import BOXES, KEEPS_ALL, QUESTIONS, experiment_of, judge, values
 
 Verdicts = dict[str, dict[str, Any]]
 OTHER, WIDE = "other rule", "wide box"
-CHANGED = {OTHER: LAST, WIDE: WIDENED}  # in a comparison; the one network keeps its best state there
+# rule: the methods that it changes in a comparison; the one network keeps its best state in the first
+CHANGED = {OTHER: LAST} | {box: WIDENED if "box" in box else tuple(METHODS) for box in BOXES}
 
 
-def effects(task: str, metric: str = "rmse", rule: str = OTHER) -> Verdicts:
+def effects(task: str, metric: str = "rmse", rule: str = OTHER, budget: int = 1) -> Verdicts:
     """Each method by the other rule beside itself, by Holm over all of them; {} where one is not stored."""
-    methods = (*STOPPED, *LAST) if rule == OTHER else WIDENED
-    both = {one: [values(task, 1, one, metric, kind) for kind in (rule, "tuned")] for one in methods}
+    methods = (*STOPPED, *LAST) if rule == OTHER else CHANGED[rule]
+    both = {one: [values(task, budget, one, metric, kind) for kind in (rule, "tuned")] for one in methods}
     known = {one: pair for one, pair in both.items() if len(pair[1])}
     if not known or any(len(new) != len(old) for new, old in known.values()):
         return {}
     return _judged(task, metric, {one: new - old for one, (new, old) in known.items()}, "deterministic")
 
 
-def beside(task: str, metric: str = "rmse", reference: str = "deterministic", rule: str = OTHER) -> Verdicts:
+def beside(
+    task: str, metric: str = "rmse", reference: str = "deterministic", rule: str = OTHER, budget: int = 1
+) -> Verdicts:
     """All methods beside one, those in `CHANGED` by the other rule; {} as in `effects`."""
-    if not effects(task, "rmse", rule):
+    if not effects(task, "rmse", rule, budget):
         return {}
 
     def by_rule(one: str) -> Values:
-        return values(task, 1, one, metric, rule if one in CHANGED[rule] else "tuned")
+        if one in CHANGED[rule]:
+            return values(task, budget, one, metric, rule)
+        same = rule.partition(", ")[2]  # the trials of a wider box are those of the others, too
+        return values(task, budget, one, metric, same if same and one in METHODS else "tuned")
 
     base, silent = by_rule(reference), KEEPS_ALL if metric == "selection_error" else ()
     found = {one: by_rule(one) for one in (*METHODS, *RIVALS) if one != reference and one not in silent}

@@ -21,6 +21,7 @@ from book.lab.tables import markdown_table
 from chapters.side_by_side import tables
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.experiments.kept import setting as kept_setting
+from chapters.side_by_side.experiments.wide import OF_ADAM, RATES_TO, SEQUENCES
 from chapters.side_by_side.experiments.wide import setting as wide_setting
 from chapters.side_by_side.rivals import RIVALS
 
@@ -52,6 +53,10 @@ QUESTIONS: dict[str, tuple[str, float, float]] = {
 }
 
 
+# of `experiments.wide`: where the learning rates of Adam end, and the sequence of trials
+BOXES = {"wide box": (RATES_TO, 0), "widest box": (0.3, 0)}
+BOXES |= {f"trials {number}": (OF_ADAM.high, number) for number in SEQUENCES}
+BOXES |= {f"wide box, trials {number}": (RATES_TO, number) for number in SEQUENCES}
 # which keep all inputs by design: no answer to which of them matter
 KEEPS_ALL = ("deterministic", "deterministic_sgd", "ensemble", "dropout", "laplace", "batch_norm")
 KEEPS_ALL += ("stochastic_batch_norm", "sghmc", "gaussian", "random_pruning", "small_dense")
@@ -116,7 +121,7 @@ def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned"
         method: of `METHODS`; or a rival of `rivals.RIVALS`, which has no budget.
         metric: as stored, or "selection_error", half of the sum of "fpr" and "fnr", equation (side-balanced).
         kind: "tuned", "default" or, with the metric "validation_nll", "trials"; "other rule" of `experiments.kept`;
-            "wide box" of `experiments.wide`.
+            one of `BOXES`.
     """
     if metric == "selection_error":
         return (values(task, budget, method, "fpr", kind) + values(task, budget, method, "fnr", kind)) / 2.0
@@ -126,8 +131,9 @@ def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned"
     if kind == "other rule":
         name = "side-kept" if task in tables.TASKS else "side-table-kept"
         setting = f"{kept_setting(task, method)}, tuned"
-    if kind == "wide box":
-        name, setting = "side-wide", f"{wide_setting(task, budget)}, tuned"
+    if kind in BOXES:
+        wide = "side-wide" if task in tables.TASKS else "side-table-wide"
+        name, setting = "side-trials" if BOXES[kind][1] else wide, f"{wide_setting(task, budget, *BOXES[kind])}, tuned"
     found = _index(name).get((setting, method, metric), {})
     numbers = np.array([found[replicate] for replicate in sorted(found)]).view(queries.Values)
     numbers.cell = (name, setting, method, metric)
