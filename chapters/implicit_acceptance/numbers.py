@@ -60,6 +60,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     }
     said["failed-precision"] = lab.difference(*FAILED, INDEPENDENT, RAW, "precision", 1)
     said["cifar-recall"] = lab.difference(CIFAR, "WGAN-GP", INDEPENDENT, RAW, "recall", 1)
+    said["cifar-coverage"] = lab.difference(CIFAR, "WGAN-GP", INDEPENDENT, RAW, "coverage_real", 1)
     said["cifar-precision"] = lab.difference(CIFAR, "VAE", INDEPENDENT, RAW, "precision", 1)
     raw, after = (lab.stored_values(*FAILED, method, "feature_fid") for method in (RAW, INDEPENDENT))
     said["images-worse"] = lab.number(
@@ -144,12 +145,17 @@ def _failed() -> dict[str, str]:
         "both": f"{generator}, averaged, falling rate",
         "picked": generator,
     }
-    raw, kept = (lab.stored_values(name, f"{generator}, raw", PICKED, one) for one in ("feature_fid", "recall"))
+    raw, kept, covered = (
+        lab.stored_values(name, f"{generator}, raw", PICKED, one) for one in ("feature_fid", "recall", "coverage_real")
+    )
     late = "failed-averaged-last", "failed-falling-last-recall", "failed-both-last-recall"
     said = dict.fromkeys(("failed-picked-largest", *late), lab.number(None))
     for key, setting in settings.items():
         recall = lab.estimate(lab.stored_values(name, setting, PICKED, "recall") - kept)
         said[f"failed-{key}-recall"] = lab.gap(*recall, 1)
+        coverage = lab.estimate(lab.stored_values(name, setting, PICKED, "coverage_real") - covered)
+        said[f"failed-{key}-coverage"] = lab.gap(*coverage, 1)
+        assert lab.shows(coverage, 1), "coverage rises whatever the weights, where recall falls"
         assert key not in ("last", "averaged") or lab.shows(recall, -1), "averaged weights leave the loss of recall"
         said[f"failed-{key}"] = _mean(name, setting, PICKED, "feature_fid")
         change = lab.stored_values(name, setting, PICKED, "feature_fid") - raw
@@ -198,27 +204,53 @@ def _distinct() -> dict[str, str]:
 
 def _markov() -> dict[str, str]:
     """Markov proposals with UB less independent ones with CCE, on the GAN's images, and chains that never moved."""
-    said, metrics = {}, ("feature_fid", "recall", "precision")
-    for name, worse in (("mnist", 1), ("fmnist", 0), ("cifar10", 0)):
-        for metric, sign in zip(metrics, (worse, 1, -1), strict=True):
-            key = f"markov-{name}-{metric.removeprefix('feature_')}"
+    said, metrics = {}, ("feature_fid", "recall", "precision", "coverage_real")
+    for name, signs in (("mnist", (1, 1, -1, 1)), ("fmnist", (0, 1, -1, 0)), ("cifar10", (0, 1, -1, 0))):
+        for metric, sign in zip(metrics, signs, strict=True):
+            key = f"markov-{name}-{metric.removeprefix('feature_').removesuffix('_real')}"
             said[key] = lab.difference(f"imh-{name}", "WGAN-GP", MARKOV, INDEPENDENT, metric, 1)
             gap = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, INDEPENDENT, metric)
-            assert lab.shows(gap, sign), f"{name}, {metric}: recall and precision decide, feature-FID on MNIST"
+            assert lab.shows(gap, sign), f"{name}, {metric}: UB less CCE"
+        zero = "WGAN-GP, 0 iterations"
+        said[f"markov-{name}-recall-zero"] = lab.difference(f"imh-{name}", zero, MARKOV, INDEPENDENT, "recall", 1)
+        before, after = (_ahead_in_recall(name, setting) for setting in (zero, "WGAN-GP"))
+        assert lab.shows(lab.estimate(before), int(name != "mnist")), f"{name}: untrained, UB is ahead in two"
+        assert lab.shows(lab.estimate(after - before), int(name != "cifar10")), f"{name}: and beyond that in two"
         raw = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, RAW, "feature_fid")
         assert lab.shows(raw, 0), f"{name}: by feature-FID a gain by Markov proposals is undecided"
         said[f"markov-{name}-never-moved"] = _mean(f"imh-{name}", "WGAN-GP", MARKOV, "never_moved", "{:.0f}")
-    for name, sign in (("mnist", 1), ("fmnist", 0)):
-        assert lab.shows(lab.estimate(_at_one_rate(f"imh-{name}")), sign), f"{name}: the same order at one rate"
-    for key, name in (("", "imh-mnist"), ("-fmnist", "imh-fmnist")):
-        said[f"markov-same-rate{key}"] = lab.gap(*lab.estimate(_at_one_rate(name)), 1)
+    for name, gains in (("mnist", (1, 1, 1)), ("fmnist", (0, 1, 1))):
+        for metric, sign in zip(("precision", "recall", "coverage_real"), gains, strict=True):
+            gap = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, RAW, metric)
+            assert lab.shows(gap, sign), f"{name}, {metric}: UB less raw, on digits decided by all three"
+    for key, name, sign in (("", "mnist", 1), ("-fmnist", "fmnist", 0)):
+        found, iterations = _at_one_rate(f"imh-{name}")
+        assert lab.shows(lab.estimate(found), sign), f"{name}: the same order at one rate"
+        said[f"markov-same-rate{key}"] = lab.gap(*lab.estimate(found), 1)
+        said[f"markov-iterations{key}"] = lab.number(
+            f"{iterations.min():,.0f} to {iterations.max():,.0f}" if iterations.size else None,
+            runs=iterations.size,
+            of=[lab.stored_values(f"imh-{name}", "WGAN-GP, 400 iterations", MARKOV, "acceptance_rate")],
+        )
+        for look in (400, 800):
+            gap = lab.paired_difference(
+                f"imh-{name}", f"WGAN-GP, {look} iterations", MARKOV, INDEPENDENT, "feature_fid"
+            )
+            assert lab.shows(gap, 0), f"{name}: at equal iterations nothing is decided"
     return said | {"cifar-never-moved": _mean(CIFAR, "WGAN-GP", INDEPENDENT, "never_moved", "{:.0f}")}
 
 
-def _at_one_rate(name: str) -> np.ndarray:
+def _ahead_in_recall(name: str, setting: str) -> np.ndarray:
+    """Recall of UB with Markov proposals less that of CCE, run by run."""
+    ub, cce = (lab.stored_values(f"imh-{name}", setting, method, "recall") for method in (MARKOV, INDEPENDENT))
+    return ub - cce if len(ub) == len(cce) else ub[:0]
+
+
+def _at_one_rate(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Feature-FID of UB with Markov proposals after its first iterations, less CCE's at the same rate of refusal.
 
-    CCE's is interpolated between its snapshots, run by run.
+    CCE's is interpolated between its snapshots, run by run; the second are its iterations there. UB's later snapshots
+    refuse more than CCE does at its last one.
     """
 
     def snapshot(method: str, iterations: int) -> tuple[np.ndarray, np.ndarray]:
@@ -229,8 +261,11 @@ def _at_one_rate(name: str) -> np.ndarray:
     refused, fid = snapshot(MARKOV, 400)
     rates, fids = (np.array(one).T for one in zip(*(snapshot(INDEPENDENT, k) for k in LOOKS), strict=True))
     assert (np.diff(rates) > 0).all(), "CCE refuses more at every snapshot"
-    between = [np.interp(*one) for one in zip(refused, rates, fids, strict=True)]
-    return fid - np.array(between)
+    between = np.array([np.interp(*one) for one in zip(refused, rates, fids, strict=True)])
+    iterations = np.array([np.interp(*one, LOOKS) for one in zip(refused, rates, strict=True)])
+    later, _ = snapshot(MARKOV, 800)
+    assert name != "imh-mnist" or (later > rates[:, -1]).all(), "on MNIST no later snapshot of UB is in CCE's range"
+    return fid - between, iterations
 
 
 def _published() -> dict[str, str]:
@@ -278,6 +313,8 @@ def _claims() -> None:
             rise = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
             assert lab.shows(rise, 1), f"{title}, {generator}: a second measure agrees"
         stretched = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
+        accepted = lab.stored_values(name, generator, RANDOM, "acceptance_rate")
+        assert (abs(accepted - 50) < 8).all(), f"{title}, {generator}: stretched and untrained, it refuses half"
         hurts = int((name, generator) != ("imh-fmnist", "VAE"))
         assert lab.shows(stretched, hurts), f"{title}, {generator}: stretched and untrained, it hurts in three"
         zero = lab.stored_values(name, f"{generator}, 0 iterations", INDEPENDENT, "feature_fid")
