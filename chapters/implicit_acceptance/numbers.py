@@ -72,7 +72,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["images-cifar-error"] = lab.number(error.mean() if error.size else None, "{:.0f}")
     for generator in GENERATORS:
         said[f"images-cifar-{generator}"] = lab.difference(CIFAR, generator, INDEPENDENT, RAW, "feature_fid", 1)
-    return said | _images() | _failed() | _distinct() | _markov() | _published()
+    return said | _images() | _failed() | _distinct() | _repeats() | _markov() | _published()
 
 
 def memorized() -> np.ndarray:
@@ -242,6 +242,24 @@ def _markov() -> dict[str, str]:
     return said | {"cifar-never-moved": _mean(CIFAR, "WGAN-GP", INDEPENDENT, "never_moved", "{:.0f}")}
 
 
+def _repeats() -> dict[str, str]:
+    """What repeats that know nothing of the images change, in points, at about the shares of the chains' ends."""
+    said = {}
+    for key, title, spread in (("mnist", "MNIST", 1.45), ("fmnist", "Fashion-MNIST", 1.7)):
+        for metric in ("recall", "coverage_real"):
+            none, many = (
+                lab.stored_values("imh-repeats", f"{title}, {name}", "Draws", metric)
+                for name in ("all different", f"repeats, spread {spread}")
+            )
+            change = lab.estimate(many - none if len(many) == len(none) else [])
+            assert lab.shows(change, -1), f"{title}, {metric}: repeats alone lower it"
+            if key == "fmnist" and metric == "recall" and change[2]:
+                fall = lab.paired_difference(*FAILED, INDEPENDENT, RAW, metric)
+                assert change[0] < fall[0], "repeats alone lower recall as much as the chain that fails does"
+            said[f"repeats-{key}-{metric.removesuffix('_real')}"] = lab.gap(*change, 1)
+    return said
+
+
 def _ahead_in_recall(name: str, setting: str) -> np.ndarray:
     """Recall of UB with Markov proposals less that of CCE, run by run."""
     ub, cce = (lab.stored_values(f"imh-{name}", setting, method, "recall") for method in (MARKOV, INDEPENDENT))
@@ -299,8 +317,6 @@ def _claims() -> None:
         for setting in (f"{FAILED[1]}, 0 iterations", f"{FAILED[1]}, last weights")
     )
     assert (last < first).all(), "where the chain fails, the held-out loss fell"
-    averaged = lab.stored_values(FAILED[0], f"{FAILED[1]}, averaged", PICKED, "held_out_loss")
-    assert not len(last) or (averaged < last).sum() == 4, "of five runs it prefers averaged weights in four"
     beyond = lab.stored_values("imh-toy", "five modes/1600", "CCE", "direct_bound")
     assert (beyond > 1).all(), "the ring: with a missing mode the bound without b says nothing"
     _looks()
@@ -334,18 +350,17 @@ def _claims() -> None:
         assert (found < lab.stored_values("imh-toy", "bridges/800", method, "chain_tv")).all(), "the ring: falling"
     for method, sign in (("UB", 0), ("MCE, Markov", -1), ("UB, Markov", -1)):
         gap = lab.paired_difference("imh-toy", LAST, method, "CCE", "chain_tv")
-        near = sign == 0 or not gap[2] or gap[0] > -0.01
-        assert near and lab.shows(gap, sign), "the ring: in five runs Markov proposals end nearer than CCE, a little"
+        assert lab.shows(gap, sign), "the ring: in five runs Markov proposals end nearer than CCE, UB is undecided"
         half = lab.paired_difference("imh-toy", "bridges/800", method, "CCE", "chain_tv")
         assert lab.shows(half, 0), "the ring: after 800 iterations no order is decided"
-    assert lab.shows(lab.paired_difference("imh-toy", LAST, "UB, Markov", "UB", "chain_tv"), -1), (
-        "and than UB on points"
-    )
-    pairs = [(one, "CCE") for one in ("MCE, Markov", "UB, Markov", "UB, independent")]
-    for one, other in (*pairs, ("UB, Markov", "UB, independent")):
+    form = lab.paired_difference("imh-toy", LAST, "UB, Markov", "UB", "chain_tv")
+    assert lab.shows(form, -1), "the ring: UB of pairs, with Markov proposals, ends nearer than UB of points"
+    fresh = ("CCE", "MCE, Markov", "UB, Markov", "UB, independent")
+    for one, other in (*((method, "CCE") for method in fresh[1:]), fresh[2:]):
         gap = lab.paired_difference(RING, LAST, one, other, "chain_tv")
         assert lab.shows(gap, 0), "the ring: in other runs nothing is decided"
-        modes = lab.stored_values(RING, LAST, one, "modes_found")
+    for method in fresh:
+        modes = lab.stored_values(RING, LAST, method, "modes_found")
         assert (modes == 6).all(), "the ring: all six modes are found in other runs too"
     worse, bracket = memorized(), lab.stored_values("imh-toy", FEW, "CCE", "bracket")
     assert lab.shows(lab.estimate(worse), 0), "30 points: whether it is worse than the generator is undecided"

@@ -12,7 +12,7 @@ the distance `chain_tv`, in pairs,
 - UB with Markov proposals less the same loss and form with independent ones: what the proposal does;
 - these independent ones less CCE: what loss and form do.
 
-The same was written of MCE, whose independent proposals did not run: the time was up.
+The same was written of MCE, whose independent proposals did not run.
 """
 
 from __future__ import annotations
