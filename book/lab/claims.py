@@ -80,9 +80,9 @@ class Claim:
         """One of `WORDS`, with its reason.
 
         A claim is reproduced where it holds in all rows that have a say, and contradicted where it fails in all that
-        are decided, or, of a universal claim, in one. Of many rows one fails by chance: a universal claim counts only
-        those as failed that do so together by Holm's correction for the number of rows that have a say. It holds in a
-        row without a correction, since all must hold.
+        are decided, or, of a universal claim, in one. Of many rows one fails by chance: a universal claim and an order
+        count only those as failed that do so together by Holm's correction for the number of rows that have a say. It
+        holds in a row without a correction, since all must hold.
         """
         if self.not_tried:
             return NOT_TRIED, self.not_tried
@@ -106,7 +106,7 @@ class Claim:
     def counts(self, said: list[Evidence]) -> tuple[int, int, int]:
         """Rows in which it holds, those in which it fails, and those that fail by themselves."""
         good, alone = (sum(one.holds is wanted for one in said) for wanted in (True, False))
-        if self.kind != "universal":
+        if self.kind not in ("universal", "order"):
             return good, alone, alone
         return good, holm([one.chance for one in said if one.holds is False], len(said)), alone
 

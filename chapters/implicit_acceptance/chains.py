@@ -52,6 +52,7 @@ def random_chains(
     lower: float = 0.2,
     minorization: float = 0.3,
     error: float = 0.5,
+    near: float = 0.0,
 ) -> Chains:
     """Random targets and proposals, and discriminators whose log ratio is the best one with normal errors.
 
@@ -61,9 +62,12 @@ def random_chains(
         lower: b.
         minorization: epsilon; the proposal is epsilon nu(x) + (1 - epsilon) r(x | y) with random nu and r.
         error: standard deviation of the errors of the log ratio, in nats.
+        near: share of the proposals that are draws of the target, so that a large b admits nearly the best d.
     """
     target, base = _laws((count, size), generator, 1.0), _laws((count, 1, size), generator, 1.0)
     proposal = minorization * base + (1.0 - minorization) * _laws((count, size, size), generator, 2.0)
+    proposal = near * target.unsqueeze(-2) + (1.0 - near) * proposal
+    minorization = near + (1.0 - near) * minorization
     noise = torch.randn(count, size, size, generator=generator, dtype=torch.float64)
     log_ratio = best_log_ratio(target, proposal) + error * (noise - noise.transpose(-1, -2)) / 2**0.5
     return Chains(target, proposal, discriminator_of(log_ratio, lower), lower, minorization)

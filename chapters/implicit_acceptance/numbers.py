@@ -13,7 +13,7 @@ from chapters.implicit_acceptance.experiments.filtered import UB as MARKOV
 from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEPENDENT, RANDOM, RAW, TOY_METHODS
 
 EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
-CIFAR = "imh-cifar10"
+CIFAR, RING = "imh-cifar10", "imh-ring"  # read from the store alone
 LAST, FEW = "bridges/1600", "30 points/1600"
 LOOKS = (0, 200, 400, 800, 1600)  # iterations at which the discriminators of the GANs are looked at
 FAILED = ("imh-fmnist", "WGAN-GP")  # the one of four where the chain makes images worse
@@ -34,8 +34,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     def mean(metric: str, form: str = "{:.3f}", setting: str = LAST, method: str = "CCE") -> str:
         return lab.number(lab.stored_mean(toy, setting, method, metric), form)
 
-    ub, cce = (lab.stored_values("imh-toy", LAST, method, "chain_tv") for method in ("UB", "CCE"))
-    farther = ub > cce
+    cce, other = (lab.stored_values(name, LAST, "CCE", "chain_tv") for name in ("imh-toy", RING))
     said = {f"toy-{method}": mean("chain_tv", method=method) for method in TOY_METHODS}
     said |= {
         "toy-runs": lab.number(cce.size or None, of=[cce]),
@@ -46,13 +45,16 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-direct": mean("direct_bound", "{:.2f}"),
         "toy-memorized": mean("chain_tv", setting=FEW),
         "toy-memorized-worse": lab.number((memorized() > 0).sum() if memorized().size else None, ordered=True),
-        "toy-ub-farther": lab.number(
-            f"{farther.sum()} of {len(farther)}" if farther.size else None, ordered=True, of=[ub, cce]
-        ),
         "toy-missing": mean("chain_tv", setting="five modes/1600"),
         "toy-ub": lab.difference("imh-toy", LAST, "UB", "CCE", "chain_tv", 4),
         "toy-mce": lab.difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
         "toy-markov": lab.difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 4),
+        "toy-form": lab.difference("imh-toy", LAST, "UB, Markov", "UB", "chain_tv", 3),
+        "ring-runs": lab.number(other.size or None, of=[other]),
+        "ring-ub": lab.difference(RING, LAST, "UB, independent", "CCE", "chain_tv", 4),
+        "ring-markov": lab.difference(RING, LAST, "UB, Markov", "CCE", "chain_tv", 4),
+        "ring-mce": lab.difference(RING, LAST, "MCE, Markov", "CCE", "chain_tv", 4),
+        "ring-proposal": lab.difference(RING, LAST, "UB, Markov", "UB, independent", "chain_tv", 4),
     }
     said |= {
         f"images-recall-{generator}": lab.difference("imh-mnist", generator, INDEPENDENT, RAW, "recall", 1)
@@ -60,6 +62,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     }
     said["failed-precision"] = lab.difference(*FAILED, INDEPENDENT, RAW, "precision", 1)
     said["cifar-recall"] = lab.difference(CIFAR, "WGAN-GP", INDEPENDENT, RAW, "recall", 1)
+    said["cifar-coverage"] = lab.difference(CIFAR, "WGAN-GP", INDEPENDENT, RAW, "coverage_real", 1)
     said["cifar-precision"] = lab.difference(CIFAR, "VAE", INDEPENDENT, RAW, "precision", 1)
     raw, after = (lab.stored_values(*FAILED, method, "feature_fid") for method in (RAW, INDEPENDENT))
     said["images-worse"] = lab.number(
@@ -69,7 +72,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["images-cifar-error"] = lab.number(error.mean() if error.size else None, "{:.0f}")
     for generator in GENERATORS:
         said[f"images-cifar-{generator}"] = lab.difference(CIFAR, generator, INDEPENDENT, RAW, "feature_fid", 1)
-    return said | _images() | _failed() | _distinct() | _markov() | _published()
+    return said | _images() | _failed() | _distinct() | _repeats() | _markov() | _published()
 
 
 def memorized() -> np.ndarray:
@@ -144,12 +147,17 @@ def _failed() -> dict[str, str]:
         "both": f"{generator}, averaged, falling rate",
         "picked": generator,
     }
-    raw, kept = (lab.stored_values(name, f"{generator}, raw", PICKED, one) for one in ("feature_fid", "recall"))
+    raw, kept, covered = (
+        lab.stored_values(name, f"{generator}, raw", PICKED, one) for one in ("feature_fid", "recall", "coverage_real")
+    )
     late = "failed-averaged-last", "failed-falling-last-recall", "failed-both-last-recall"
     said = dict.fromkeys(("failed-picked-largest", *late), lab.number(None))
     for key, setting in settings.items():
         recall = lab.estimate(lab.stored_values(name, setting, PICKED, "recall") - kept)
         said[f"failed-{key}-recall"] = lab.gap(*recall, 1)
+        coverage = lab.estimate(lab.stored_values(name, setting, PICKED, "coverage_real") - covered)
+        said[f"failed-{key}-coverage"] = lab.gap(*coverage, 1)
+        assert lab.shows(coverage, 1), "coverage rises whatever the weights, where recall falls"
         assert key not in ("last", "averaged") or lab.shows(recall, -1), "averaged weights leave the loss of recall"
         said[f"failed-{key}"] = _mean(name, setting, PICKED, "feature_fid")
         change = lab.stored_values(name, setting, PICKED, "feature_fid") - raw
@@ -198,27 +206,71 @@ def _distinct() -> dict[str, str]:
 
 def _markov() -> dict[str, str]:
     """Markov proposals with UB less independent ones with CCE, on the GAN's images, and chains that never moved."""
-    said, metrics = {}, ("feature_fid", "recall", "precision")
-    for name, worse in (("mnist", 1), ("fmnist", 0), ("cifar10", 0)):
-        for metric, sign in zip(metrics, (worse, 1, -1), strict=True):
-            key = f"markov-{name}-{metric.removeprefix('feature_')}"
+    said, metrics = {}, ("feature_fid", "recall", "precision", "coverage_real")
+    for name, signs in (("mnist", (1, 1, -1, 1)), ("fmnist", (0, 1, -1, 0)), ("cifar10", (0, 1, -1, 0))):
+        for metric, sign in zip(metrics, signs, strict=True):
+            key = f"markov-{name}-{metric.removeprefix('feature_').removesuffix('_real')}"
             said[key] = lab.difference(f"imh-{name}", "WGAN-GP", MARKOV, INDEPENDENT, metric, 1)
             gap = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, INDEPENDENT, metric)
-            assert lab.shows(gap, sign), f"{name}, {metric}: recall and precision decide, feature-FID on MNIST"
+            assert lab.shows(gap, sign), f"{name}, {metric}: UB less CCE"
+        zero = "WGAN-GP, 0 iterations"
+        said[f"markov-{name}-recall-zero"] = lab.difference(f"imh-{name}", zero, MARKOV, INDEPENDENT, "recall", 1)
+        before, after = (_ahead_in_recall(name, setting) for setting in (zero, "WGAN-GP"))
+        assert lab.shows(lab.estimate(before), int(name != "mnist")), f"{name}: untrained, UB is ahead in two"
+        assert lab.shows(lab.estimate(after - before), int(name != "cifar10")), f"{name}: and beyond that in two"
         raw = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, RAW, "feature_fid")
         assert lab.shows(raw, 0), f"{name}: by feature-FID a gain by Markov proposals is undecided"
         said[f"markov-{name}-never-moved"] = _mean(f"imh-{name}", "WGAN-GP", MARKOV, "never_moved", "{:.0f}")
-    for name, sign in (("mnist", 1), ("fmnist", 0)):
-        assert lab.shows(lab.estimate(_at_one_rate(f"imh-{name}")), sign), f"{name}: the same order at one rate"
-    for key, name in (("", "imh-mnist"), ("-fmnist", "imh-fmnist")):
-        said[f"markov-same-rate{key}"] = lab.gap(*lab.estimate(_at_one_rate(name)), 1)
+    for name, gains in (("mnist", (1, 1, 1)), ("fmnist", (0, 1, 1)), ("cifar10", (-1, 0, 0))):
+        for metric, sign in zip(("precision", "recall", "coverage_real"), gains, strict=True):
+            gap = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, RAW, metric)
+            assert lab.shows(gap, sign), f"{name}, {metric}: UB less raw, on digits decided by all three"
+    for key, name, sign in (("", "mnist", 1), ("-fmnist", "fmnist", 0)):
+        found, iterations = _at_one_rate(f"imh-{name}")
+        assert lab.shows(lab.estimate(found), sign), f"{name}: the same order at one rate"
+        said[f"markov-same-rate{key}"] = lab.gap(*lab.estimate(found), 1)
+        said[f"markov-iterations{key}"] = lab.number(
+            f"{iterations.min():,.0f} to {iterations.max():,.0f}" if iterations.size else None,
+            runs=iterations.size,
+            of=[lab.stored_values(f"imh-{name}", "WGAN-GP, 400 iterations", MARKOV, "acceptance_rate")],
+        )
+        for look in (400, 800):
+            gap = lab.paired_difference(
+                f"imh-{name}", f"WGAN-GP, {look} iterations", MARKOV, INDEPENDENT, "feature_fid"
+            )
+            assert lab.shows(gap, 0), f"{name}: at equal iterations nothing is decided"
     return said | {"cifar-never-moved": _mean(CIFAR, "WGAN-GP", INDEPENDENT, "never_moved", "{:.0f}")}
 
 
-def _at_one_rate(name: str) -> np.ndarray:
+def _repeats() -> dict[str, str]:
+    """What repeats that know nothing of the images change, in points, at about the shares of the chains' ends."""
+    said = {}
+    for key, title, spread in (("mnist", "MNIST", 1.45), ("fmnist", "Fashion-MNIST", 1.7)):
+        for metric in ("recall", "coverage_real"):
+            none, many = (
+                lab.stored_values("imh-repeats", f"{title}, {name}", "Draws", metric)
+                for name in ("all different", f"repeats, spread {spread}")
+            )
+            change = lab.estimate(many - none if len(many) == len(none) else [])
+            assert lab.shows(change, -1), f"{title}, {metric}: repeats alone lower it"
+            if key == "fmnist" and metric == "recall" and change[2]:
+                fall = lab.paired_difference(*FAILED, INDEPENDENT, RAW, metric)
+                assert change[0] < fall[0], "repeats alone lower recall as much as the chain that fails does"
+            said[f"repeats-{key}-{metric.removesuffix('_real')}"] = lab.gap(*change, 1)
+    return said
+
+
+def _ahead_in_recall(name: str, setting: str) -> np.ndarray:
+    """Recall of UB with Markov proposals less that of CCE, run by run."""
+    ub, cce = (lab.stored_values(f"imh-{name}", setting, method, "recall") for method in (MARKOV, INDEPENDENT))
+    return ub - cce if len(ub) == len(cce) else ub[:0]
+
+
+def _at_one_rate(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Feature-FID of UB with Markov proposals after its first iterations, less CCE's at the same rate of refusal.
 
-    CCE's is interpolated between its snapshots, run by run.
+    CCE's is interpolated between its snapshots, run by run; the second are its iterations there. UB's later snapshots
+    refuse more than CCE does at its last one.
     """
 
     def snapshot(method: str, iterations: int) -> tuple[np.ndarray, np.ndarray]:
@@ -229,8 +281,11 @@ def _at_one_rate(name: str) -> np.ndarray:
     refused, fid = snapshot(MARKOV, 400)
     rates, fids = (np.array(one).T for one in zip(*(snapshot(INDEPENDENT, k) for k in LOOKS), strict=True))
     assert (np.diff(rates) > 0).all(), "CCE refuses more at every snapshot"
-    between = [np.interp(*one) for one in zip(refused, rates, fids, strict=True)]
-    return fid - np.array(between)
+    between = np.array([np.interp(*one) for one in zip(refused, rates, fids, strict=True)])
+    iterations = np.array([np.interp(*one, LOOKS) for one in zip(refused, rates, strict=True)])
+    later, _ = snapshot(MARKOV, 800)
+    assert name != "imh-mnist" or (later > rates[:, -1]).all(), "on MNIST no later snapshot of UB is in CCE's range"
+    return fid - between, iterations
 
 
 def _published() -> dict[str, str]:
@@ -262,8 +317,6 @@ def _claims() -> None:
         for setting in (f"{FAILED[1]}, 0 iterations", f"{FAILED[1]}, last weights")
     )
     assert (last < first).all(), "where the chain fails, the held-out loss fell"
-    averaged = lab.stored_values(FAILED[0], f"{FAILED[1]}, averaged", PICKED, "held_out_loss")
-    assert not len(last) or (averaged < last).sum() == 4, "of five runs it prefers averaged weights in four"
     beyond = lab.stored_values("imh-toy", "five modes/1600", "CCE", "direct_bound")
     assert (beyond > 1).all(), "the ring: with a missing mode the bound without b says nothing"
     _looks()
@@ -278,6 +331,8 @@ def _claims() -> None:
             rise = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
             assert lab.shows(rise, 1), f"{title}, {generator}: a second measure agrees"
         stretched = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
+        accepted = lab.stored_values(name, generator, RANDOM, "acceptance_rate")
+        assert (abs(accepted - 50) < 8).all(), f"{title}, {generator}: stretched and untrained, it refuses half"
         hurts = int((name, generator) != ("imh-fmnist", "VAE"))
         assert lab.shows(stretched, hurts), f"{title}, {generator}: stretched and untrained, it hurts in three"
         zero = lab.stored_values(name, f"{generator}, 0 iterations", INDEPENDENT, "feature_fid")
@@ -295,9 +350,18 @@ def _claims() -> None:
         assert (found < lab.stored_values("imh-toy", "bridges/800", method, "chain_tv")).all(), "the ring: falling"
     for method, sign in (("UB", 0), ("MCE, Markov", -1), ("UB, Markov", -1)):
         gap = lab.paired_difference("imh-toy", LAST, method, "CCE", "chain_tv")
-        assert lab.shows(gap, sign), "the ring: Markov proposals end nearer than CCE, UB is undecided"
+        assert lab.shows(gap, sign), "the ring: in five runs Markov proposals end nearer than CCE, UB is undecided"
         half = lab.paired_difference("imh-toy", "bridges/800", method, "CCE", "chain_tv")
         assert lab.shows(half, 0), "the ring: after 800 iterations no order is decided"
+    form = lab.paired_difference("imh-toy", LAST, "UB, Markov", "UB", "chain_tv")
+    assert lab.shows(form, -1), "the ring: UB of pairs, with Markov proposals, ends nearer than UB of points"
+    fresh = ("CCE", "MCE, Markov", "UB, Markov", "UB, independent")
+    for one, other in (*((method, "CCE") for method in fresh[1:]), fresh[2:]):
+        gap = lab.paired_difference(RING, LAST, one, other, "chain_tv")
+        assert lab.shows(gap, 0), "the ring: in other runs nothing is decided"
+    for method in fresh:
+        modes = lab.stored_values(RING, LAST, method, "modes_found")
+        assert (modes == 6).all(), "the ring: all six modes are found in other runs too"
     worse, bracket = memorized(), lab.stored_values("imh-toy", FEW, "CCE", "bracket")
     assert lab.shows(lab.estimate(worse), 0), "30 points: whether it is worse than the generator is undecided"
     assert (bracket < 0).all(), "30 points: by fresh data a blind discriminator is better, in every run"

@@ -12,7 +12,8 @@ measure beside the others. The number of iterations is fixed beforehand; what is
 it.
 
 "Random discriminator" is an untrained network, its scores stretched over the generator's images to a standard
-deviation that is fixed beforehand, so that it refuses about as much as a trained one.
+deviation that is fixed beforehand. It refuses half of the proposals, a trained one 63 to 89 %, by a smooth function of
+the image that has nothing to do with the data.
 
 "Independent, CCE, picked" trains a discriminator in every way that its parameter "candidates" lists, with its weights
 averaged or not and a learning rate that falls or not, and lets the one with the least cross-entropy of held-out

@@ -119,7 +119,8 @@ def test_a_claim_about_all_is_not_broken_by_one_of_many_rows_by_chance(stored):
     assert _of_many(stored, "universal", -0.7, 0.0)[0] == "undecided"
     assert _of_many(stored, "universal", -5.0, 5.0, 5.0)[0] == "contradicted"  # t = 24
     assert _of_many(stored, "universal", 0.7, 0.7, 0.7)[0] == "reproduced"  # that all hold needs no correction
-    assert _of_many(stored, "order", -0.7, 0.0)[0] == "contradicted"
+    assert [_of_many(stored, kind, -0.7, 0.0)[0] for kind in ("order", "contrast")] == ["undecided", "contradicted"]
+    assert _of_many(stored, "order", -0.7)[0] == "contradicted" == _of_many(stored, "order", -5.0, 0.0)[0]
 
 
 def test_published_cells_of_a_claim_about_all_are_corrected_too(stored):

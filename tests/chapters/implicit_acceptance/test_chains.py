@@ -26,3 +26,14 @@ def test_the_ladder_by_hand_on_two_states():
     divergence = 0.5 * (0.8 - 0.2) * torch.tensor(4.0).log().item()
     assert found["(28)"] ** 2 == pytest.approx(2 * divergence)
     assert float(chains.gap(even)) == pytest.approx(divergence)
+
+
+def test_near_the_target_the_bound_speaks_and_the_minorization_is_kept(generator):
+    many = chains.random_chains(50, 6, generator, lower=0.9, minorization=0.9, error=0.1, near=0.99)
+    assert many.minorization == pytest.approx(0.999)
+    # what all proposals have in common has at least the mass epsilon
+    assert (many.proposal.amin(-2).sum(-1) >= many.minorization - 1e-9).all()
+    found = chains.ladder(many)
+    assert (found["measured"] <= found["(28)"]).all() and found["(28)"].max() < 1
+    far = chains.random_chains(50, 6, generator, lower=0.2, minorization=0.3)
+    assert far.minorization == pytest.approx(0.3) and chains.ladder(far)["(28)"].min() > 1

@@ -192,7 +192,8 @@ def test_other_weights_are_compared_on_the_same_generators(monkeypatch):
     for setting in ("WGAN-GP, falling rate", "WGAN-GP, averaged, falling rate"):
         kept[setting] = kept[setting] + np.array([2.5, 3.0, 2.9, 2.7, 2.9])
         accepted[setting] = accepted[setting] + np.array([12.0, 13.0, 14.0, 13.0, 13.0])
-    stored = {"feature_fid": found, "recall": kept, "acceptance_rate": accepted}
+    covered = {setting: accepted[setting] + 4.0 * ("raw" not in setting) + 0.1 * kept[setting] for setting in found}
+    stored = {"feature_fid": found, "recall": kept, "acceptance_rate": accepted, "coverage_real": covered}
     monkeypatch.setattr(numbers.lab, "stored_values", lambda name, setting, method, metric: stored[metric][setting])
     said = numbers._failed()
     assert said["failed-last-recall"] == f"−5.0{PM}0.2" and said["failed-averaged-recall"].ordered
@@ -204,4 +205,7 @@ def test_other_weights_are_compared_on_the_same_generators(monkeypatch):
         numbers._failed()
     kept["WGAN-GP, averaged"] = kept["WGAN-GP, raw"] + np.array([1.0, -1.0, 0.5, -0.5, 0.0])
     with pytest.raises(AssertionError, match="averaged weights leave the loss of recall"):
+        numbers._failed()
+    covered["WGAN-GP, last weights"] = covered["WGAN-GP, raw"]
+    with pytest.raises(AssertionError, match="coverage rises"):
         numbers._failed()

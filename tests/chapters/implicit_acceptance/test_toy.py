@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from bnnlib.sampling.discriminators import IndependentDiscriminator
+from bnnlib.sampling.discriminators import IndependentDiscriminator, MarkovDiscriminator
 from bnnlib.sampling.latent import LatentProposal
 from book import lab
 from chapters.implicit_acceptance import ring
@@ -77,3 +77,22 @@ def test_rows_stand_for_every_look_and_replicate():
     assert {row["replicate"] for row in result.rows} == {0, 1}
     rates = [row["value"] for row in result.rows if row["metric"] == "acceptance_rate"]
     assert all(0 < rate < 100 for rate in rates)
+
+
+def test_the_controls_part_form_and_proposal_on_replicates_of_their_own():
+    known = {one for cell in lab.get("imh-toy").profiles["book"]() for one in cell.replicates}
+    for cell in lab.get("imh-ring").profiles["book"]():
+        assert not known & set(cell.replicates) and cell.params["looks"] == [1600]
+    moves, control = toy.METHODS["UB, Markov"], toy.CONTROLS["UB, independent"]
+    assert control == (moves[0], False, moves[2])
+
+
+@pytest.mark.slow
+def test_a_control_has_the_form_of_pairs_and_proposals_that_forget(monkeypatch):
+    seen = []
+    monkeypatch.setattr(toy, "train_discriminator", lambda d, points, proposal, **_: seen.append((d, proposal)))
+    cells = {cell.method: cell for cell in lab.get("imh-ring").profiles["smoke"]()}
+    for method, independent in (("UB, independent", True), ("UB, Markov", False)):
+        list(toy._replicate(cells[method], 100))
+        discriminator, proposal = seen.pop()
+        assert isinstance(discriminator, MarkovDiscriminator) and proposal.independent == independent
