@@ -51,7 +51,8 @@ TABLE, TABLE_METHODS = "Table 1", (*METHODS, "SGLD-EM")
 def schedules(cell: Cell) -> dict[str, Any]:
     """What changes on the way of a cell, for its probe."""
     steps = range(1, cell.params["iterations"] + 1)
-    return {"step size": (step_size, steps), "weight": (WEIGHT, steps)}
+    weight = regression.WEIGHTS if cell.setting == TABLE else WEIGHT
+    return {"step size": (step_size, steps), "weight": (weight, steps)}
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
