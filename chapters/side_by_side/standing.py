@@ -132,7 +132,7 @@ def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned"
         name = "side-kept" if task in tables.TASKS else "side-table-kept"
         setting = f"{kept_setting(task, method)}, tuned"
     if kind in BOXES:
-        wide = "side-wide" if task in tables.TASKS else "side-table-wide"
+        wide = ("side-wide" if budget == 1 else f"side-wide-{budget}") if task in tables.TASKS else "side-table-wide"
         name, setting = "side-trials" if BOXES[kind][1] else wide, f"{wide_setting(task, budget, *BOXES[kind])}, tuned"
     found = _index(name).get((setting, method, metric), {})
     numbers = np.array([found[replicate] for replicate in sorted(found)]).view(queries.Values)

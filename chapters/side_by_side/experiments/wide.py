@@ -57,22 +57,37 @@ _experiment = partial(
     renamed={"coverage": "coverage_predictive"},
 )
 _SIMULATIONS = tuple(tables.TASKS)
-_ONE = (("sparse-teacher", 1, RATES_TO, 0),)
-EXPERIMENTS = [
-    _experiment(
-        name="side-wide",
-        summary="Learning rates up to 0.1 and more for all methods that Adam trains, on the simulations",
+
+
+def _simulated(name: str, summary: str, runs: list[tuple[int, float, int]]) -> Experiment:
+    """All simulations; a run is a budget, the end of the rates and the sequence of trials."""
+    return _experiment(
+        name=name,
+        summary=summary,
         profiles=profiles(
             cells,
-            smoke=("smoke", _ONE),
-            book=("book", [(task, b, to, 0) for b, to in ((1, 0.1), (4, 0.1), (1, 0.3)) for task in _SIMULATIONS]),
+            smoke=("smoke", (("sparse-teacher", *runs[0]),)),
+            book=("book", [(task, *run) for run in runs for task in _SIMULATIONS]),
         ),
         run_cell=tables.run_cell,
         tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
+    )
+
+
+_WIDER = "for all methods that Adam trains"
+EXPERIMENTS = [
+    _simulated(
+        "side-wide", f"Learning rates up to 0.1 and 0.3 {_WIDER}, on the simulations", [(1, RATES_TO, 0), (1, 0.3, 0)]
+    ),
+    _simulated("side-wide-4", f"Learning rates up to 0.1 {_WIDER}, on the simulations at B = 4", [(4, RATES_TO, 0)]),
+    _simulated(
+        "side-trials",
+        "Other eight trials for all methods, on the simulations",
+        [(1, rates_to, number) for number in SEQUENCES for rates_to in (OF_ADAM.high, RATES_TO)],
     ),
     _experiment(
         name="side-table-wide",
-        summary="Learning rates up to 0.1 for all methods that Adam trains, on the UCI sets",
+        summary=f"Learning rates up to 0.1 {_WIDER}, on the UCI sets",
         profiles=profiles(
             cells,
             smoke=("smoke", (("boston", 1, RATES_TO, 0),)),
@@ -83,19 +98,5 @@ EXPERIMENTS = [
         reads=uci.reads,
         overlap=1 / 9,
         tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
-    ),
-    _experiment(
-        name="side-trials",
-        summary="Other eight trials for all methods, on the simulations",
-        profiles=profiles(
-            cells,
-            smoke=("smoke", (("sparse-teacher", 1, OF_ADAM.high, 1),)),
-            book=(
-                "book",
-                [(t, 1, to, number) for number in SEQUENCES for to in (OF_ADAM.high, RATES_TO) for t in _SIMULATIONS],
-            ),
-        ),
-        run_cell=tables.run_cell,
-        tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
     ),
 ]
