@@ -159,8 +159,8 @@ def mean(values: Sequence[float], form: str) -> Said:
 
 
 def with_error(mean: float, error: float, digits: int) -> str:
-    """ "+0.10 ± 0.02", with a proper minus sign."""
-    return f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+    """ "+0.10 ± 0.02", with a proper minus sign, which zero does not have."""
+    return f"{mean:+z.{digits}f} ± {error:.{digits}f}".replace("-", "−")
 
 
 def difference(

@@ -24,7 +24,7 @@ UCI_SETS = {"boston": "Boston", "yacht": "Yacht", "energy": "Energy", "wine-red"
 UCI_RIVALS = ("SGHMC", "A-SGHMC", "SGHMC-EM", "A-SGHMC-EM", "SGHMC-SA")
 RESNET_METHODS = ("A-SGHMC-SA", "SGHMC-SA", "A-SGHMC-EM", "A-SGHMC")
 RIVALS = (("S=90", "Targeted dropout"), ("S=94.5", "BC-GHS"))  # published beside Table 3: other networks
-_HELD_NAMES = ("as learned", "σ² held at 3", "slab held", "both held")
+_HELD_NAMES = ("as learned", "σ² held at 3", "slab held", "both held", "σ² held, widths kept", "β₃ in the slab")
 
 
 def _pretty(setting: str) -> str:
@@ -86,7 +86,7 @@ def _intervals(panel: Axes) -> None:
         if not len(shares[0]):
             continue
         known = True
-        place = np.arange(3) + 0.16 * (k - 1.5)
+        place = np.arange(3) + 0.13 * (k - 2.5)
         panel.plot(place, [share.mean() for share in shares], **look | {"linestyle": "none"})
     if not known:
         missing(panel)

@@ -75,6 +75,7 @@ def test_a_text_knows_the_runs_behind_it():
     assert lab.number(0.25).runs is None and lab.number(None).runs is None
     assert lab.number(3, ordered=True).ordered and wording.Said("3") == "3"
     assert repr(lab.gap(0.5, 0.1, 10)) == f"'+0.50{PM}0.10'"  # which a page shows
+    assert lab.gap(-1e-9, 0.1, 10) == f"+0.00{PM}0.10"  # zero has no minus
 
 
 def test_a_metric_that_no_table_lists_has_rows_too_stored_or_derived(monkeypatch):

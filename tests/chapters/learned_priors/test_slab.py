@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from book import lab
-from chapters.learned_priors.experiments import coverage, slab
+from chapters.learned_priors.experiments import coverage, frozen, regression, slab
+from chapters.learned_priors.experiments.regression import step_size
 
 CPU = torch.device("cpu")
 
@@ -59,11 +61,59 @@ def test_intervals_are_counted_by_coefficient():
     for method in coverage.METHODS:
         parts = [value(result, method, f"covered_beta{j}") for j in (1, 2, 3)]
         assert value(result, method, "covered_three") == pytest.approx(np.mean(parts), abs=1e-4)
-    assert [value(result, method, "rho_beta1") for method in coverage.METHODS[2:]] == [1.0, 1.0]
-    assert value(result, "both", "sigma") == pytest.approx(3**0.5)
+    assert [value(result, method, "rho_beta1") for method in coverage.METHODS[2:4]] == [1.0, 1.0]
+    assert value(result, "beta_3 in the slab", "rho_beta3") == 1.0 > value(result, "beta_3 in the slab", "rho_beta1")
+    for method in ("both", "sigma^2=3", "sigma^2=3, widths as learned"):
+        assert value(result, method, "sigma") == pytest.approx(3**0.5)
+
+
+def test_all_slow_or_all_fast_is_stochastic_approximation_or_em():
+    cell = lab.get("aeb-slab").profiles["smoke"]()[-1]
+    result = slab.run_apart(cell, CPU)
+    x, y, _, _ = slab.problem(1, 20)
+    assert {row["setting"] for row in result.rows} == {slab.APART} and len(result.rows) == 3 * len(slab.SLOW)
+    for place, (method, weights) in enumerate({"SGLD-SA": polynomial(10.0, 1000.0, 0.7), "SGLD-EM": 1.0}.items()):
+        generator = torch.Generator().manual_seed(86_001)
+        beta = 0.1 * torch.randn(1, 20, generator=torch.Generator().manual_seed(85_001))
+        beta = torch.nn.Parameter(beta.repeat(len(slab.SLOW), 1))
+        prior = SpikeSlabGaussianLaplacePrior(
+            {"beta": beta},
+            spike_scale=0.01,
+            slab_variance=10.0,
+            a=1.0,
+            nu=1.0,
+            lam=1.0,
+            kappa=(1.0, 1.0),
+            likelihood="regression",
+            num_data=100,
+            step_size=weights,
+            batch_dims=1,
+        )
+        sampler = SGLD([beta], lr=1e-3, generator=generator)
+        for k in range(1, 61):
+            residual = beta.detach() @ x.t() - y
+            beta.grad = residual @ x / prior.sigma.square().unsqueeze(1)
+            prior.add_gradient_()
+            sampler.param_groups[0]["lr"] = step_size(k)
+            sampler.step()
+            prior.update(residual.square().sum(dim=1))
+        assert value(result, method, "sigma") == pytest.approx(prior.sigma[place].item(), rel=1e-4)
 
 
 def test_the_book_profiles_are_as_long_as_said():
     cells, others = (lab.get(name).profiles["book"]() for name in ("aeb-slab", "aeb-coverage"))
     assert lab.get("aeb-slab").budget(cells[0]) == (4000, "iterations")
-    assert len(cells) == 20 and len(others) == 10
+    assert len(cells) == 2 * 20 and len(others) == 10
+
+
+def test_a_fair_prior_that_is_frozen_stays_where_it_began():
+    cell = lab.get("aeb-frozen").profiles["smoke"]()[-1]
+    assert cell.setting == frozen.TABLE
+    rows = frozen.run_table(cell, CPU).rows
+    assert len(rows) == 5 * len(frozen.TABLE_METHODS) * len(regression.SETTINGS)
+    for setting in regression.SETTINGS:
+        here = [row for row in rows if row["setting"] == f"Table 1, {regression.setting_name(*setting)}"]
+        found = {row["method"]: row["value"] for row in here if row["metric"] == "sigma"}
+        assert found["SGLD, rho=1/2"] == found["SGLD, kappa=1"] == setting[1] != found["SGLD-EM"]
+    errors = {row["method"]: row["value"] for row in rows if row["metric"] == "mse_test"}
+    assert len(set(errors.values())) == len(frozen.TABLE_METHODS)
