@@ -52,7 +52,7 @@ def reads(cell: Cell) -> list[partial]:
 
 
 def fitted(x: Tensor, params: dict[str, Any]) -> Tensor:
-    """The smoke profile's digits, in [0, 1] as loaded, enlarged and repeated to the size and channels of real images."""
+    """The smoke profile's digits, in [0, 1] as loaded, enlarged and repeated to size and channels of real images."""
     if params["data"] != "digits":
         return x
     channels, size = params["shape"]
