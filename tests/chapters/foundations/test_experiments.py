@@ -11,6 +11,7 @@ from book import lab
 from book.lab import probes
 from book.lab.metrics import metrics
 from chapters.foundations import planes
+from chapters.foundations.approximations import APPROXIMATIONS
 from chapters.foundations.enumeration import enumerate_models
 from chapters.foundations.experiments import calibration, gate, inclusion, linear, sparsity
 from chapters.foundations.regression import (
@@ -95,6 +96,18 @@ def test_the_exact_posterior_has_no_error_and_its_bands_hold_what_they_say():
         # weights from the prior: exactly 90 % on average over problems
         error = found[name].std() / 20
         assert abs(found[name].mean() - 90.0) < 4 * error
+
+
+@pytest.mark.parametrize("rate", [0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2])
+def test_no_rate_of_dropout_has_bands_near_90_percent_where_inputs_are_correlated(rate):
+    x, y, truth = linear.problems("rho=0.9", range(20), first=910_000)
+    exact = linear_posterior(x, y)
+    settings = {"rate": rate, "draws": 4000}
+    law = APPROXIMATIONS["MC dropout"](x, y, settings, torch.Generator().manual_seed(0)).law
+    for correlation, most in ((0.9, 76.0), (0.0, 42.0)):
+        new = correlated_inputs((20, 500, 10), correlation, torch.Generator().manual_seed(1))
+        found = linear.bands(law, exact, new, truth, torch.zeros(20, 500, dtype=torch.float64))
+        assert found["band_coverage"].mean() < most
 
 
 def test_masks_take_out_what_they_say():
