@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib.functional import gaussian_draw, gaussian_kl_sum, softplus_inverse
+from bnnlib.functional import gaussian_draw, gaussian_kl, gaussian_kl_sum, softplus_inverse
 
 
 def start(stack: int, sizes: Sequence[int], generator: torch.Generator) -> list[nn.Parameter]:
@@ -44,16 +44,58 @@ def prior_energy(parameters: Sequence[Tensor]) -> Tensor:
     return 0.5 * sum(parameter.square().sum() for parameter in parameters)
 
 
+def misfits(parameters: Sequence[Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """The same of each network, shape (stack,)."""
+    each = F.cross_entropy(logits(parameters, x).flatten(0, 1), y.flatten(), reduction="none")
+    return each.view(y.shape).sum(dim=1)
+
+
 def descend(
-    parameters: Sequence[nn.Parameter], x: Tensor, y: Tensor, *, steps: int, learning_rate: float, prior: bool
+    parameters: Sequence[nn.Parameter],
+    x: Tensor,
+    y: Tensor,
+    *,
+    steps: int,
+    learning_rate: float,
+    prior: bool,
+    after: Callable[[int], None] = lambda step: None,
 ) -> None:
-    """Minimize the misfit, with the prior or without, by Adam on all rows."""
+    """Minimize the misfit, with the prior or without, by Adam on all rows; `after` is called with steps from 1."""
     optimizer = torch.optim.Adam(parameters, lr=learning_rate)
-    for _ in range(steps):
+    for step in range(1, steps + 1):
         loss = misfit(parameters, x, y)
         optimizer.zero_grad()
         (loss + prior_energy(parameters) if prior else loss).backward()
         optimizer.step()
+        after(step)
+
+
+def descend_and_stop(
+    parameters: Sequence[nn.Parameter], x: Tensor, y: Tensor, held_out: tuple[Tensor, Tensor], *, every: int, **settings
+) -> None:
+    """`descend`, after which each network is as it was where its misfit of held-out rows was least of the looks.
+
+    Args:
+        parameters, x, y: as for `descend`.
+        held_out: points (stack, m, 2) and classes (stack, m).
+        every: steps from look to look.
+        settings: of `descend`.
+    """
+    least, best = torch.full((len(x),), torch.inf), [parameter.detach().clone() for parameter in parameters]
+
+    @torch.no_grad()
+    def look(step: int) -> None:
+        if step % every == 0:
+            found = misfits(parameters, *held_out)
+            better = found < least
+            least[better] = found[better]
+            for kept, parameter in zip(best, parameters, strict=True):
+                kept[better] = parameter[better]
+
+    descend(parameters, x, y, **settings, after=look)
+    with torch.no_grad():
+        for parameter, kept in zip(parameters, best, strict=True):
+            parameter.copy_(kept)
 
 
 class MeanFieldPlane:
@@ -79,6 +121,15 @@ class MeanFieldPlane:
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Exact KL to the prior over the whole stack, in nats."""
         return sum(gaussian_kl_sum(m, r, 1.0, with_value) for m, r in zip(self.means, self.rhos, strict=True))
+
+    @torch.no_grad()
+    def omega(self, x: Tensor, y: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+        """Minus the ELBO of each network in nats, shape (stack,), by a mean over draws; (fnd-elbo)."""
+        price = sum(
+            gaussian_kl(mean, F.softplus(rho), 1.0).flatten(1).sum(dim=1)
+            for mean, rho in zip(self.means, self.rhos, strict=True)
+        )
+        return price + sum(misfits(self.draw(generator), x, y) for _ in range(draws)) / draws
 
     def fit(self, x: Tensor, y: Tensor, *, steps: int, learning_rate: float, generator: torch.Generator) -> None:
         """Maximize the ELBO by Adam, one draw a step; the step falls to 0 along a cosine."""

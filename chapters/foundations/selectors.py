@@ -278,6 +278,7 @@ SELECTORS: dict[str, Selector] = {
     "sBNN, best start": closed_form,
     "sBNN, narrow spike": closed_form,
     "SGHMC-SA": stochastic_approximation,
+    "SGHMC-SA, longer": stochastic_approximation,
     "AVO": group_em,
     "SBP": unit_noise,
     "|mean| / sd": standard_scores,
@@ -288,5 +289,6 @@ EXACT = {
     "sBNN": "Exact, Gaussian spike",
     "sBNN, best start": "Exact, Gaussian spike",
     "SGHMC-SA": "Exact, Laplace spike",
+    "SGHMC-SA, longer": "Exact, Laplace spike",
     "AVO": "Exact, Gaussian spike",
 }

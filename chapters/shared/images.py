@@ -52,11 +52,11 @@ def reads(cell: Cell) -> list[partial]:
 
 
 def fitted(x: Tensor, params: dict[str, Any]) -> Tensor:
-    """The smoke profile's digits of scikit-learn, enlarged to the size and repeated to the channels of real images."""
+    """The smoke profile's digits, in [0, 1] as loaded, enlarged and repeated to size and channels of real images."""
     if params["data"] != "digits":
         return x
     channels, size = params["shape"]
-    images = F.interpolate(x.reshape(-1, 1, 8, 8) / 16.0, size=(size, size), mode="bilinear")
+    images = F.interpolate(x.reshape(-1, 1, 8, 8), size=(size, size), mode="bilinear")
     return images.expand(-1, channels, -1, -1)
 
 

@@ -8,7 +8,8 @@ setting by one method.
 Settings were chosen on 20 other problems of each setting (`problems(..., first=910_000)`). SGLD's step is the largest
 of those tried whose sds were within 5 % with all rows; the step of SGHMC, over 1 - momentum, is the same, and "long
 step" is fifty times SGHMC's. The dropout rate is the one of 0.005 to 0.1 whose bands came nearest to 90 %, both
-settings together; the likelihood of new outcomes would have it near 0.
+settings together; with correlation 0.9 alone no rate from 0.005 to 0.2 holds the true line in more than 76 % of cases
+inside and 42 % away. The likelihood of new outcomes would have the rate near 0.
 """
 
 from __future__ import annotations

@@ -11,9 +11,15 @@ from book import lab
 from book.lab import probes
 from book.lab.metrics import metrics
 from chapters.foundations import planes
+from chapters.foundations.approximations import APPROXIMATIONS
 from chapters.foundations.enumeration import enumerate_models
 from chapters.foundations.experiments import calibration, gate, inclusion, linear, sparsity
-from chapters.foundations.regression import linear_posterior
+from chapters.foundations.regression import (
+    correlated_inputs,
+    linear_posterior,
+    linear_predictive,
+    mean_field_gaussian,
+)
 
 CPU = torch.device("cpu")
 NAMES = ("fnd-linear", "fnd-inclusion", "fnd-gate", "fnd-sparsity", "fnd-calibration")
@@ -92,13 +98,33 @@ def test_the_exact_posterior_has_no_error_and_its_bands_hold_what_they_say():
         assert abs(found[name].mean() - 90.0) < 4 * error
 
 
+@pytest.mark.parametrize("rate", [0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2])
+def test_no_rate_of_dropout_has_bands_near_90_percent_where_inputs_are_correlated(rate):
+    x, y, truth = linear.problems("rho=0.9", range(20), first=910_000)
+    exact = linear_posterior(x, y)
+    settings = {"rate": rate, "draws": 4000}
+    law = APPROXIMATIONS["MC dropout"](x, y, settings, torch.Generator().manual_seed(0)).law
+    for correlation, most in ((0.9, 76.0), (0.0, 42.0)):
+        new = correlated_inputs((20, 500, 10), correlation, torch.Generator().manual_seed(1))
+        found = linear.bands(law, exact, new, truth, torch.zeros(20, 500, dtype=torch.float64))
+        assert found["band_coverage"].mean() < most
+
+
 def test_masks_take_out_what_they_say():
     model = mlp(sparsity.SIZES, generator=torch.Generator().manual_seed(0))
-    weights, units, inputs = (keep(model, 0.75) for keep in sparsity.KEEP.values())
+    weights, units = (keep(model, 0.75) for keep in (sparsity.keep_weights, sparsity.keep_units))
+    # inputs that hardly vary go first, however large their columns are
+    inputs = sparsity.keep_inputs(model, 0.75, torch.where(torch.arange(64) < 16, 1.0, 1e-3))
     first, second, last = (list(weights)[index] for index in (0, 1, 2))
     assert weights[first].double().mean() == 0.25 and weights[last].all()
     assert units[first].any(1).sum() == 75 and units[second].any(1).sum() == 25 and units[last].any(0).sum() == 25
-    assert inputs[first].any(0).sum() == 16 and inputs[second].all()
+    assert inputs[first].any(0).nonzero().flatten().tolist() == list(range(16)) and inputs[second].all()
+
+
+@pytest.mark.skipif(not datasets.available("digits"), reason="scikit-learn is absent")
+def test_pixels_of_digits_are_scaled_once():
+    (train, _), (test, _) = sparsity.load_digits()
+    assert train.max() == test.max() == 1.0 and train.min() == 0.0
 
 
 @pytest.mark.skipif(not datasets.available("digits"), reason="scikit-learn is absent")
@@ -121,6 +147,42 @@ def test_the_truth_is_the_law_that_draws_the_points():
         chosen = (probability[:, 1] > low) & (probability[:, 1] < low + 0.3)
         share, said = (y[chosen] == 1).double().mean(), probability[chosen, 1].double().mean()
         assert abs(share - said) < 4 * 0.5 / chosen.sum() ** 0.5
+
+
+def test_a_stopped_network_is_where_its_held_out_misfit_was_least():
+    data = calibration.data_sets([0, 1], first=60_000)
+    found = {}
+    for steps in (5, 10, 15, 20):  # with a large step the misfit rises and falls on the way
+        parameters = planes.start(2, (2, 5, 2), torch.Generator().manual_seed(0))
+        planes.descend(parameters, *data["train"], steps=steps, learning_rate=0.5, prior=False)
+        found[steps] = planes.misfits(parameters, *data["held_out"])
+        assert found[steps].sum().item() == pytest.approx(planes.misfit(parameters, *data["held_out"]).item(), rel=1e-5)
+    parameters = planes.start(2, (2, 5, 2), torch.Generator().manual_seed(0))
+    settings = {"steps": 20, "learning_rate": 0.5, "prior": False, "every": 5}
+    planes.descend_and_stop(parameters, *data["train"], data["held_out"], **settings)
+    least = torch.stack(list(found.values())).amin(dim=0)
+    torch.testing.assert_close(planes.misfits(parameters, *data["held_out"]), least)
+
+
+def test_omega_of_a_posterior_that_is_the_prior_is_the_expected_misfit():
+    generator = torch.Generator().manual_seed(0)
+    means = [torch.nn.Parameter(torch.zeros_like(one)) for one in planes.start(2, (2, 5, 2), generator)]
+    x, y = torch.randn(2, 7, 2, generator=generator), torch.randint(2, (2, 7), generator=generator)
+    posterior = planes.MeanFieldPlane(means, 1.0)
+    drawn = torch.Generator().manual_seed(1)
+    mean = sum(planes.misfits(posterior.draw(drawn), x, y) for _ in range(4)) / 4
+    found = posterior.omega(x, y, 4, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(found, mean.detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_mean_field_has_the_right_variance_at_inputs_like_the_data_in_the_wrong_places():
+    x, y, _ = linear.problems("rho=0.9", range(20))
+    exact = linear_posterior(x, y)
+    alone = mean_field_gaussian(exact)
+    new = correlated_inputs((20, 2000, 10), 0.9, torch.Generator().manual_seed(0))
+    ours, right = (linear_predictive(law, new).scale.square() for law in (alone, exact))
+    assert (ours.mean() / right.mean()).item() == pytest.approx(1.0, abs=0.02)
+    assert 0.25 < (ours > right).double().mean() < 0.45  # "a third"
 
 
 def test_entropy_splits_into_what_draws_share_and_what_they_dispute():

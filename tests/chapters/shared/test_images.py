@@ -46,3 +46,10 @@ def test_errors_are_counted_on_the_part_that_is_asked():
     data = {"train": (x, torch.arange(4)), "test": (x, torch.tensor([0, 1, 2, 0]))}
     assert images.error_percent(model, data, "train") == 0.0
     assert images.error_percent(model, data, "test") == 25.0
+
+
+@pytest.mark.skipif(not datasets.available("digits"), reason="scikit-learn is absent")
+def test_enlarged_digits_are_scaled_once():
+    params = {"data": "digits", "held_out": 0, "scaling": "unit", "shape": (3, 32)}
+    for x, _ in images.load_images(params, torch.device("cpu")).values():
+        assert x.shape[1:] == (3, 32, 32) and x.min() == 0.0 and x.max() > 0.9
