@@ -231,13 +231,15 @@ def _calibration(rows: Rows) -> dict[str, str]:
         (STOPPED, "MAP", 0),
         (FIVE, "MAP", 0),
         ("SGHMC", "MAP", 1),
+        ("SGHMC, half step", "MAP", 1),
     ):
         assert lab.shows(excess(rows, "plane", "nll", method, other), side), (method, other)
     for key, pair in {"nll-stopped-MAP": (STOPPED, "MAP"), "nll-SGHMC-MAP": ("SGHMC", "MAP")}.items():
         said[key] = lab.gap(*excess(rows, "plane", "nll", *pair), digits=3)
     # neither short chains nor the step are why
     assert lab.shows(excess(rows, "plane", "nll", "SGHMC, half step", "SGHMC"), 0)
-    said["r-hat-SGHMC"] = lab.number(lab.stored_mean(rows, "plane", "SGHMC", "r_hat"), "{:.2f}")
+    for key, method in {"SGHMC": "SGHMC", "half": "SGHMC, half step"}.items():
+        said[f"r-hat-{key}"] = lab.number(lab.stored_mean(rows, "plane", method, "r_hat"), "{:.2f}")
     for key, method in {"field": "Mean field", "longer": LONGER}.items():
         warm = replicates(rows, "plane", method, "temperature")
         said[f"temperature-{key}"] = lab.mean(warm, "{:.2f}")

@@ -49,7 +49,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-ub": lab.difference("imh-toy", LAST, "UB", "CCE", "chain_tv", 4),
         "toy-mce": lab.difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
         "toy-markov": lab.difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 4),
-        "toy-form": lab.difference("imh-toy", LAST, "UB, Markov", "UB", "chain_tv", 3),
+        "toy-both": lab.difference("imh-toy", LAST, "UB, Markov", "UB", "chain_tv", 3),
         "ring-runs": lab.number(other.size or None, of=[other]),
         "ring-ub": lab.difference(RING, LAST, "UB, independent", "CCE", "chain_tv", 4),
         "ring-markov": lab.difference(RING, LAST, "UB, Markov", "CCE", "chain_tv", 4),

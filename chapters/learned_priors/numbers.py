@@ -120,7 +120,6 @@ def _regression() -> dict[str, str]:
     found |= {
         "constant-held": lab.number(held if len(caught) else None),
         "constant-caught": lab.number(lost if len(caught) else None),
-        **_neighbor(name, shown),
         **_table_frozen(),
         "table-caught": lab.number(int(caught.sum()) if len(caught) else None),
         "table-covered": _average(name, shown, "SGLD-SA", "covered", form="{:.0f}", scale=100 / 3),
@@ -137,17 +136,6 @@ def _regression() -> dict[str, str]:
         chain = None if draws is None else torch.tensor(draws.astype(float))[None]
         found[f"rhat-{method}"] = lab.number(None if chain is None else float(split_r_hat(chain).max()), "{:.2f}")
     return found
-
-
-def _neighbor(name: str, setting: str) -> dict[str, str]:
-    """By how much beta_2 is off where the slab holds three weights, and where it holds fewer."""
-    off, included = (lab.stored_values(name, setting, "SGLD-SA", one) for one in ("error_beta2", "included"))
-    with_, without = off[included > 2], off[included < 3]
-    assert not len(off) or without.mean() > 0.3 > with_.mean() + 0.3, "the neighbor takes the effect over"
-    return {
-        "neighbor-off": lab.number(without.mean() if len(off) else None, "{:+.2f}", len(without)),
-        "neighbor-on": lab.number(with_.mean() if len(off) else None, "{:+.2f}", len(with_)),
-    }
 
 
 def _table_frozen() -> dict[str, str]:
@@ -228,6 +216,7 @@ def _theory() -> dict[str, str]:
             lab.stored_values("aeb-theory", setting, "SGHMC-SA", f"slope_{one}") for one in ("first", "last")
         )
         assert not len(last) or lab.shows(lab.estimate(last - first), 1), "the slope rises in a longer run"
+        assert not len(last) or (abs(last.mean() - 1.0) < 0.2) == (key == "slow"), "near one by the whole step alone"
         texts[f"slope-{key}-long"] = lab.mean(last, "{:.2f}")
     rates = {"coarse": 0.2, "fine": 0.0125, "finest": 0.003125}
     excess = {
@@ -263,6 +252,10 @@ def _intervals() -> dict[str, str]:
     for key, sign in (("sigma", 0), ("slab", 1), ("both", 1), ("widths", 0), ("one", 1)):
         gains[key] = lab.difference(name, where, keys[key], coverage.METHODS[0], "covered_three", 0)
         _holds(name, where, keys[key], coverage.METHODS[0], "covered_three", sign)
+    _holds(name, where, keys["one"], coverage.METHODS[0], "covered_beta2", 0)
+    for key, method in {"held": keys["one"], "missed": coverage.METHODS[0]}.items():
+        second = lab.stored_values(name, where, method, "covered_beta2")
+        found[f"neighbor-{key}"] = lab.number(int(second.sum()) if len(second) else None, of=[second])
     return found | {
         "cover-rest": _average(name, where, coverage.METHODS[0], "rest", form="{:.1f}"),
         "cover-held-sigma": lab.number(int(np.sum(slabs[1])) if len(spike) else None),
@@ -345,8 +338,15 @@ def _logistic_intervals(name: str) -> dict[str, str]:
         _holds(name, setting, "SGLD-SA", "SGLD-EM", "covered", sign)
         found[f"logistic-covered{key}"] = _average(name, setting, "SGLD-SA", "covered", form="{:.1f}")
         found[f"logistic-covered-em{key}"] = _average(name, setting, "SGLD-EM", "covered", form="{:.1f}")
-        for place in (1, 2, 3):
-            found[f"logistic-beta-{place}{key}"] = _average(name, setting, "SGLD-SA", f"beta{place}", form="{:.1f}")
+        off = []
+        for method, short in (("SGLD-SA", ""), ("SGLD-EM", "-em")):
+            betas = [lab.stored_values(name, setting, method, f"beta{place}") for place in (1, 2, 3)]
+            for place, beta in enumerate(betas, 1):
+                found[f"logistic-beta{short}-{place}{key}"] = lab.number(
+                    beta.mean() if len(beta) else None, "{:.1f}", of=[beta]
+                )
+            off.append(sum(abs(beta.mean() - 4 + place) for place, beta in enumerate(betas, 1) if len(beta)))
+        assert not off[0] or (off[0] - off[1]) * sign < 0, "worse where it is wide, better where it is sharp"
     return found
 
 

@@ -16,11 +16,11 @@ one:
 2. Decided to be ahead, by less: the start does most of it, the learning something.
 3. Neither: of the learning nothing is decided there.
 
-Table 1 of the paper has the start kappa = 1 alone as well. Another reader's chains of 30,000 steps at the kappa of
-rho = 1/2 erred less than the stored SGLD-EM on all data sets of the sharp spike, and no more than SGLD-SA. Table 1's
-four settings run here with both frozen priors, SGLD-SA and SGLD-EM side by side, on the data sets and starts of
-`aeb-regression`, for 30,000 steps in place of 500,000. What an outcome means, written before the run, in each setting
-for the test error, in pairs:
+Table 1 of the paper has the start kappa = 1 alone as well. Another reader's chains of 30,000 steps at the kappa of rho
+= 1/2 erred less than the stored SGLD-EM on all data sets of the sharp spike, and no more than SGLD-SA. Table 1's four
+settings run here with both frozen priors, SGLD-SA and SGLD-EM side by side, on the data sets of `aeb-regression`, from
+starts drawn anew but for SGLD-SA's, for 30,000 steps in place of 500,000. What an outcome means, written before the
+run, in each setting for the test error, in pairs:
 
 4. The frozen rho = 1/2 is decided to be behind SGLD-SA (or SGLD-EM): learning it so pays there.
 5. Decided to be ahead: it costs there. Neither: of learning nothing is decided there.
