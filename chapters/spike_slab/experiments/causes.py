@@ -102,6 +102,7 @@ EXPERIMENTS = [
             book=({"1a": 60, "2-uniform": 30}, _scale((10_000, 7_000), 2_000, 300)),
         ),
         run_cell=simulations.run_cell,
+        version=simulations.VERSION,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         methods=dict.fromkeys((LATE, BEST), run_cell),
         schedules=schedules,
