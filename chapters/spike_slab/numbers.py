@@ -252,6 +252,9 @@ def _trivial(rows: list) -> dict[str, str]:
         gaps = found - each["linear"].numpy()[: found.size]
         assert lab.shows(lab.estimate(gaps), 1), f"Simulation I (A): least squares has a lower error than {method}"
     own = lab.stored_mean(rows, "dense", "SVBNN", "rmse_test")
+    printed, _ = lab.paper_values(f"svbnn-{ONE_A}")
+    theirs = next(one for one in printed if (one.method, one.metric) == ("SVBNN", "rmse_test"))
+    assert lab.verdict(theirs, each["constant"].tolist()).word == "agrees", "a constant would pass for SVBNN"
     assert own is None or rule["floor"] < own < rule["constant"], "Simulation I (A): SVBNN between f_0 and a constant"
     return said | {
         "1a-linear": lab.number(rule["linear"], "{:.4f}", ordered=True),
