@@ -118,6 +118,7 @@ class Row:
     Args:
         setting, method, metric: which; patterns with ``*``. A metric that no table lists is named in full.
         minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
+        plus_metric: a metric that is added to the first of the same replicate, for what both must be; "" for none.
         every, some: every replicate must, or one of them, not their mean.
     """
 
@@ -128,6 +129,7 @@ class Row:
     minus: str = ""
     minus_setting: str = ""
     minus_metric: str = ""
+    plus_metric: str = ""
     over: str = ""  # a method that divides, in pairs
     says: str = ""  # one of `SAYS`; "" for published cells
     than: float = 0.0  # the number beside which it stands
@@ -191,12 +193,12 @@ class Row:
         return {"above": gap, "below": -gap, "near": self.tolerance - abs(gap)}[self.says]
 
     def _others(self, row: dict[str, Any]) -> Rows:
-        if not (self.minus or self.minus_setting or self.minus_metric or self.over):
+        if not (self.minus or self.minus_setting or self.minus_metric or self.plus_metric or self.over):
             return []
         wanted = {
             "setting": self.minus_setting.replace("{setting}", row["setting"]) or row["setting"],
             "method": self.minus or self.over or row["method"],
-            "metric": self.minus_metric or row["metric"],
+            "metric": self.minus_metric or self.plus_metric or row["metric"],
         }
         rows = (*_rows(self.experiment), *unlisted(self.experiment, wanted["metric"]))
         found = [one for one in rows if all(one[key] == value for key, value in wanted.items())]
@@ -209,11 +211,12 @@ class Row:
             return list(row["values"])
         ours, theirs = (dict(zip(one["replicates"], one["values"], strict=True)) for one in (row, others[0]))
         pairs = [(ours[k], theirs[k]) for k in sorted(ours.keys() & theirs.keys())]
-        return [a / b for a, b in pairs] if self.over else [a - b for a, b in pairs]
+        return [a / b if self.over else a + b if self.plus_metric else a - b for a, b in pairs]
 
     def _name(self, row: dict[str, Any]) -> str:
         other = self.minus or self.minus_setting.replace("{setting}", row["setting"]) or self.minus_metric
-        return _where(row) + (f", less {other}" if other else f", over {self.over}" if self.over else "")
+        said = f", less {other}" if other else f", over {self.over}" if self.over else ""
+        return _where(row) + (said or (f", plus {self.plus_metric}" if self.plus_metric else ""))
 
 
 def _where(row: dict[str, Any]) -> str:

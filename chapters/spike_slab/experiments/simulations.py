@@ -2,13 +2,27 @@
 
 Settings come from the published code where it exists (Simulation II) and are stated choices elsewhere; `PROBLEMS` and
 `params_of` hold all of them. Errors and coverages are computed on a test set that no choice was made on.
+
+SVBNN starts its means where the published code does, the others where torch does. With N(0,1) inputs three trials of
+SVBNN from torch's start ended at a lower objective than the stored runs. So with these inputs it is run from both
+starts ("Kaiming start" is the others'), each with the slab of the code and with that of the text ("sigma0^2=2").
+Written down before these runs, where the objective is n/2 RMSE^2 of training plus the divergence, on the same data:
+
+1. It is lower from the others' start, decidedly: the published start ends in a poor optimum with these inputs, and what
+   the paper says of the order of the methods there is judged on the others' start.
+2. It is higher or undecided: that is judged on the published start.
+3. None of the four lands on the published numbers: with these inputs neither start nor slab gives them, and as
+   "N(0,1), sigma0^2=2" and "U(-1,1), sigma0^2=2" differ in the inputs alone, the inputs are the cause.
+4. One of them lands: the text's inputs can give the published numbers, and what that run changes is the cause.
+
+The fourth of them, the others' start with the slab of the text, has not been run and is no cell: 3 is said of three.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -76,13 +90,15 @@ PROBLEMS = {
 _METHODS = ("SVBNN", "VBNN", "VD", "HS-BNN", "AGP", "LOT")
 _SHORTER = ("AGP", "LOT")  # deterministic networks overfit long before the variational ones have converged
 _KEPT = (0.05, 0.1, 0.3, 0.5)  # grid of kept shares for AGP and LOT
+_CHOOSERS = 10  # data sets on which it is chosen, the first ones; all train with the choice
+VERSION = {"AGP": 2, "LOT": 2}  # 2: all layers are ranked together, and the share is chosen on the first data sets
 
 
 def network(problem: Problem, method: str, params: dict, replicates: int, generator: torch.Generator) -> StackedMLP:
     layout = Layout(problem.sizes, replicates)
     prior_scale = params["prior_scale"]
     # that of the published code, which holds the spike and slab alone; torch's own for the others
-    published = method == "SVBNN" or params.get("start") == "published"
+    published = params.get("start", "published" if method == "SVBNN" else "torch") == "published"
     start = layout.uniform(-0.6, 0.6, generator) if published else layout.kaiming_uniform(generator)
     if method == "SVBNN":
         posterior = StackedSpikeSlab(layout, start, _priors(problem, params, replicates), prior_scale)
@@ -143,9 +159,13 @@ def schedules(cell: Cell) -> dict[str, Any]:
 def _choose_kept(
     problem: Problem, method: str, x: Tensor, y: Tensor, params: dict, device
 ) -> tuple[float, dict[float, Tensor]]:
-    """Kept share with the lowest mean RMSE on the last fifth of the training data, and the RMSEs of all, if several."""
+    """Kept share with the lowest mean RMSE on the last fifth of the training data, and the RMSEs of all, if several.
+
+    The mean is over the first `_CHOOSERS` data sets.
+    """
     if len(params["grid"]) == 1:
         return params["grid"][0], {}
+    x, y = (part[:, :_CHOOSERS].contiguous() for part in (x, y))
     cut, scores = int(0.8 * len(x)), {}
     for kept in params["grid"]:
         generator = torch.Generator(device).manual_seed(7)
@@ -162,14 +182,15 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     lambdas = params.get("lambdas", ["opt"])
     x, y = (t.to(device).repeat(1, len(lambdas), 1) for t in problem.data(cell.replicates))
     start, generator = generators(cell, device)
-    values: dict[str, Tensor] = {}
+    chosen_on: list[dict] = []
     if method in _SHORTER:
         chosen, scores = _choose_kept(problem, method, x, y, params, device)
         params = params | {"kept": chosen}
-        values |= {f"rmse_validation@{kept:g}": score for kept, score in scores.items()}
+        choosers = replace(cell, replicates=cell.replicates[:_CHOOSERS])
+        chosen_on = rows_of(choosers, {f"rmse_validation@{kept:g}": score for kept, score in scores.items()})
     model = network(problem, method, params, x.shape[1], start).to(device)
     _fit(model, method, x, y, params, generator, checkpoint)
-    values |= measured(model, cell, x, y, generator)
+    values = measured(model, cell, x, y, generator)
     sweep = len(lambdas) > 1
     settings = [f"{cell.setting}/lambda={value}" if sweep else cell.setting for value in lambdas]
     arrays = {}
@@ -178,7 +199,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         mistakes = values["fpr"] + values["fnr"]
         inclusion = model.posterior.inclusion_probability[int(mistakes.argmin())].cpu()
         arrays[f"selected/{cell.setting}"] = inclusion.half().numpy()
-    return CellResult(rows_of(cell, values, settings), arrays)
+    return CellResult(chosen_on + rows_of(cell, values, settings), arrays)
 
 
 def generators(cell: Cell, device: torch.device) -> tuple[torch.Generator, torch.Generator]:
@@ -250,6 +271,10 @@ def _table(setting: str, problem: str, scale: dict, methods: tuple[str, ...] = _
     return [Cell(setting, method, replicates, params_of(problem, method, scale, **more)) for method in methods]
 
 
+_CHANGED: dict[str, dict] = {  # with N(0,1) inputs, see above
+    "Kaiming start": {"start": "torch"},
+    "sigma0^2=2": {"prior_scale": 2.0**0.5},
+}
 _SMOKE = {"replicates": 2, "epochs": 3, "pruned_epochs": 2, "kept": (0.3, 0.5)}
 
 
@@ -261,7 +286,14 @@ def _simulation_two(scale: dict) -> list[Cell]:
     uniform = _table("U(-1,1)", "2-uniform", scale, keep_network=True)
     normal = _table("N(0,1)", "2-normal", scale, keep_network=True)
     text = _table("U(-1,1), sigma0^2=2", "2-uniform", scale, _METHODS[:1], prior_scale=2.0**0.5)
-    return uniform + normal + text
+    fewer = scale | {"replicates": scale.get("starts", 0)}
+    starts = [
+        cell
+        for name, changed in _CHANGED.items()
+        if fewer["replicates"]
+        for cell in _table(f"N(0,1), {name}", "2-normal", fewer, _METHODS[:1], intervals=False, **changed)
+    ]
+    return uniform + normal + text + starts
 
 
 def _sweep(scale: dict) -> list[Cell]:
@@ -289,7 +321,14 @@ _TINY = {
 }
 
 _experiment = partial(
-    Experiment, paper="002", run_cell=run_cell, tiny=_TINY, schedules=schedules, budget=epochs_of, value=5.0
+    Experiment,
+    paper="002",
+    run_cell=run_cell,
+    version=VERSION,
+    tiny=_TINY,
+    schedules=schedules,
+    budget=epochs_of,
+    value=5.0,
 )
 EXPERIMENTS = [
     _experiment(
@@ -309,7 +348,12 @@ EXPERIMENTS = [
     _experiment(
         name="svbnn-simulation-2",
         summary="Simulation II: equation (11) with U(-1,1) and N(0,1) inputs, six methods (Table 2)",
-        profiles=profiles(_simulation_two, smoke=_SMOKE, book=_one(10, 1_500, 300), paper=_one(30, 7_000, 2_000)),
+        profiles=profiles(
+            _simulation_two,
+            smoke=_SMOKE | {"starts": 2},
+            book=_one(10, 1_500, 300),
+            paper=_one(30, 7_000, 2_000) | {"starts": 10},
+        ),
     ),
     _experiment(
         name="svbnn-lambda",

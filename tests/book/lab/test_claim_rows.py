@@ -153,6 +153,14 @@ def test_settings_and_metrics_are_subtracted_too(stored):
     assert (": -10 ± 0" in found.text, found.holds) == (True, True)
 
 
+def test_two_metrics_are_added_where_one_network_must_have_both(stored):
+    stored(numbers((0.0, 0.0, 2.0)), numbers((1.0, 2.0, 0.0), metric="rmse_train"))
+    alone = _measured(metric="rmse_test", says="below", some=True)
+    both = _measured(metric="rmse_test", plus_metric="rmse_train", says="below", some=True)
+    assert (alone.holds, both.holds) == (True, False)  # each is 0 somewhere, but nowhere both
+    assert both.text == "an-experiment, a, M, rmse_test, plus rmse_train: below 0 in 0 of 3"
+
+
 def test_a_method_divides_in_pairs(stored):
     stored(numbers((2.0, 4.0, 9.0)), numbers((1.0, 2.0, 3.0), "N"))  # 2, 2, 3: mean 2.3333, s.e. 1/3, t(2) = 4.302653
     found = _measured(method="M", over="N", says="above", than=0.89)  # the interval begins at .899116

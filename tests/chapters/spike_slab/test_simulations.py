@@ -1,6 +1,7 @@
 """The simulation cells: what they return, that they resume bit for bit, and that nothing is chosen on the test set."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -87,6 +88,15 @@ def test_the_kept_share_is_chosen_without_the_test_set(monkeypatch):
     kept, scores = sims._choose_kept(problem, "AGP", x, y, cell.params, CPU)
     assert {key: len(values) for key, values in scores.items()} == dict.fromkeys(cell.params["grid"], 2)
     assert all(scores[kept].mean() <= values.mean() for values in scores.values())
+
+
+def test_the_kept_share_is_chosen_on_the_first_data_sets_and_all_train_with_it(monkeypatch):
+    cell = replace(smoke("svbnn-simulation-1b", "AGP", "sparse"), replicates=(0, 1, 2))
+    monkeypatch.setattr(sims, "_CHOOSERS", 2)
+    rows = sims.run_cell(cell, CPU, None).rows
+    held_out = [row["replicate"] for row in rows if row["metric"] == f"rmse_validation@{cell.params['grid'][0]:g}"]
+    assert held_out == [0, 1]
+    assert [row["replicate"] for row in rows if row["metric"] == "rmse_test"] == [0, 1, 2]
 
 
 def test_the_divergence_of_variational_dropout_rises_over_a_quarter_of_the_epochs(monkeypatch):
