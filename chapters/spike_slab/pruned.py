@@ -22,7 +22,8 @@ from bnnlib.replicates.posteriors import StackedDeterministic
 def prune_stacked(posterior: StackedDeterministic, sparsity: float) -> None:
     """Mask the `sparsity` share of smallest weights of every replicate, in one ranking over its layers.
 
-    Each layer keeps its largest weight: a network whose layer is empty is a constant. Removed weights become 0.
+    Each layer keeps its largest weight, as an empty one makes a constant; a path through all of them is not guaranteed
+    (on the dense teacher of Simulation I 5 % is a constant on most data sets). Removed weights become 0.
 
     Raises:
         ValueError: sparsity is outside [0, 1], or leaves fewer weights than there are layers.

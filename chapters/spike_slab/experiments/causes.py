@@ -1,4 +1,5 @@
-"""Why numbers of Tables 1 and 2 differ from the published ones: one suspicion changed at a time.
+"""Why numbers of Tables 1 and 2 differ from the published ones: one suspicion changed at a time,
+two for AGP with U(-1,1), its share and its epochs.
 
 dense, AGP and LOT      the published shares of weights, 30 and 10 %, in place of those chosen on held-out rows
 dense, SVBNN            no divergence in the first half of the training, so that a network is fitted before it is priced
