@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -14,6 +15,7 @@ from book.editions.project import Project
 from book.editions.templates import markdown, svg
 
 PICTURE = "book/what_it_took.svg"
+SILENT = ("not comparable", "not run")
 BY_CHANCE = 0.05  # of intervals of 95 % that exclude the truth
 EDGE = 4.0  # ratio of the picture's right edge, and of its left one the other way round
 # what is drawn, with its place in the palette
@@ -29,6 +31,7 @@ def tables(project: Project, found: Found, claims: Claims) -> dict[str, Callable
         "rival": partial(verdicts_by_paper, found, "rival"),
         "oracle": partial(verdicts_by_paper, found, "oracle"),
         "causes": partial(_causes, found),
+        "silent": partial(_silent, found),
         "claims": partial(_claims, claims),
         "contradicted": partial(_contradicted, claims),
         "fallen": partial(conclusions.told, project, found, survives=False),
@@ -236,16 +239,27 @@ def _range(values: Iterable[float]) -> str:
 
 
 def _causes(found: Found) -> str:
-    """Why numbers are worse, differ or diverged, by whose number it is, and why cells were not run."""
+    """Why numbers are worse, differ or diverged, by whose number it is."""
     lines, every = [], [row for one in found.values() for row in one["cells"]]
     for kind, whose in KINDS.items():
         unlike = [row for row in every if row["kind"] == kind and _word(row) in UNLIKE]
         shown, tried = (sum(bool(row[key]) for row in unlike) for key in ("cause", "tried"))
         lines.append([whose, *map(str, (len(unlike), shown, tried, len(unlike) - shown - tried))])
     heads = ["", "worse, differs or diverged", "a run lands on the number", "tried, does not explain", "nothing tried"]
-    reasons = Counter(row["verdict"].removeprefix("not run: ") for row in every if row["verdict"][:9] == "not run: ")
-    rest = [[reason, f"{count:,}"] for reason, count in reasons.most_common()]
-    return markdown(heads, lines) + "\n\n" + markdown(["Not run", "Published cells"], rest)
+    return markdown(heads, lines)
+
+
+def _silent(found: Found) -> str:
+    """Why numbers are not comparable, or were not run, by whose number it is."""
+    reasons: dict[tuple[str, str], Counter] = {}
+    for row in (row for one in found.values() for row in one["cells"]):
+        if _word(row) in SILENT:
+            _, _, why = row["verdict"].partition(": ")
+            why = re.sub(r"^budget [\d,]+ of [\d,]+ \w+", "less than half of the published budget", why)
+            reasons.setdefault((_word(row), why), Counter())[row["kind"]] += 1
+    order = sorted(reasons.items(), key=lambda item: (item[0][0], [-item[1][kind] for kind in KINDS]))
+    lines = [[*which, *(f"{said[kind] or '–'}" for kind in KINDS)] for which, said in order]
+    return markdown(["", "why", *KINDS.values()], lines)
 
 
 def _word(row: dict[str, Any]) -> str:

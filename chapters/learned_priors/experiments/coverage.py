@@ -28,7 +28,7 @@ from bnnlib import metrics
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles
-from chapters.learned_priors.experiments.regression import problem
+from chapters.learned_priors.experiments.regression import problem, steps_of
 
 SETTING = "v0=0.1, sigma=1"
 METHODS = ("SGHMC-SA", "sigma^2=3", "three in the slab", "both", "sigma^2=3, widths as learned", "beta_3 in the slab")
@@ -49,7 +49,6 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     x, y, _, _, coefficients = (part.to(device) for part in problem(replicate, num_inputs))
     start = torch.Generator().manual_seed(73_000 + replicate)
     beta = torch.nn.Parameter((0.1 * torch.randn(len(METHODS), num_inputs, generator=start)).to(device))
-    beta.grad = torch.zeros_like(beta)
     prior = SpikeSlabGaussianLaplacePrior(
         {"beta": beta},
         spike_scale=SPIKE_SCALE,
@@ -66,13 +65,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     lr, generator = cell.params["learning_rate"], torch.Generator(device).manual_seed(74_000 + replicate)
     sampler, draws = SGHMC([beta], lr=lr, momentum=0.9, generator=generator), []
     truth = coefficients[:3]
-    for k in range(1, steps + 1):
-        with torch.no_grad():
-            residual = beta @ x.t() - y
-            torch.mm(residual, x, out=beta.grad).div_(prior.sigma.square().unsqueeze(1))
-        prior.add_gradient_()
-        sampler.step()
-        prior.update(residual.square().sum(dim=1))
+    for k, squares in steps_of(beta, (x, y), prior, sampler, steps, rate=None):
+        prior.update(squares)
         prior.sigma[[1, 3, 4]] = NOISE
         unit = prior.sigma[0] / NOISE
         prior.spike_scale[4], prior.slab_variance[4] = SPIKE_SCALE * unit, SLAB_VARIANCE * unit**2

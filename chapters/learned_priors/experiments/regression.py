@@ -12,6 +12,7 @@ and test rows alike; the published code trains on one draw and tests on its mean
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -50,6 +51,31 @@ def problem(replicate: int, num_inputs: int) -> tuple[Tensor, Tensor, Tensor, Te
     coefficients[:3] = torch.tensor(MEANS) + SPREAD * torch.randn(3, generator=generator)
     train = correlated_regression(NUM_TRAIN, coefficients, generator)
     return *train, *correlated_regression(NUM_TEST, coefficients, generator), coefficients
+
+
+def steps_of(
+    beta: torch.nn.Parameter,
+    data: tuple[Tensor, Tensor],
+    prior: SpikeSlabGaussianLaplacePrior,
+    sampler: torch.optim.Optimizer,
+    number: int,
+    rate: Callable[[int], float] | None = step_size,
+) -> Iterator[tuple[int, Tensor]]:
+    """Steps of chains (chains, p): k and, of where the step began, the residuals' squared sums for `prior.update`.
+
+    `rate` gives the sampler's step size; None leaves the sampler's own.
+    """
+    x, y = data
+    beta.grad = torch.zeros_like(beta)
+    for k in range(1, number + 1):
+        with torch.no_grad():
+            residual = beta @ x.t() - y
+            torch.mm(residual, x, out=beta.grad).div_(prior.sigma.square().unsqueeze(1))
+        prior.add_gradient_()
+        if rate is not None:
+            sampler.param_groups[0]["lr"] = rate(k)
+        sampler.step()
+        yield k, residual.square().sum(dim=1)
 
 
 def setting_name(spike_scale: float, sigma: float) -> str:

@@ -32,7 +32,7 @@ from torch import Tensor
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
-from chapters.learned_priors.experiments.regression import step_size
+from chapters.learned_priors.experiments.regression import step_size, steps_of
 from chapters.shared.simulated import correlated_regression
 
 SETTING = "200 inputs, v0=0.01"
@@ -105,7 +105,6 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     start = 0.1 * torch.randn(STARTS, num_inputs, generator=torch.Generator().manual_seed(76_000 + replicate))
     grid = start[:1].expand(len(FIRST) * len(EXPONENTS), -1)
     beta = torch.nn.Parameter(torch.cat([start.repeat(len(METHODS), 1), grid]).to(device))
-    beta.grad = torch.zeros_like(beta)
     prior = SpikeSlabGaussianLaplacePrior(
         {"beta": beta},
         spike_scale=0.01,
@@ -125,14 +124,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         for name in ("SGLD-EM, delta=1/2", "SGLD-EM, sigma^2=3")
     }
     mean, draws, traces, traced = torch.zeros_like(beta, requires_grad=False), [], [], set(traced_steps(steps))
-    for k in range(1, steps + 1):
-        with torch.no_grad():
-            residual = beta @ x.t() - y
-            torch.mm(residual, x, out=beta.grad).div_(prior.sigma.square().unsqueeze(1))
-        prior.add_gradient_()
-        sampler.param_groups[0]["lr"] = step_size(k)
-        sampler.step()
-        prior.update(residual.square().sum(dim=1))
+    for k, squares in steps_of(beta, (x, y), prior, sampler, steps):
+        prior.update(squares)
         prior.inclusion["beta"][held["SGLD-EM, delta=1/2"]] = 0.5
         prior.sigma[held["SGLD-EM, sigma^2=3"]] = NOISE
         if k > steps // 2:
@@ -163,7 +156,6 @@ def run_apart(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = 
     x, y, test_x, test_y = (part.to(device) for part in problem(replicate, num_inputs))
     start = 0.1 * torch.randn(1, num_inputs, generator=torch.Generator().manual_seed(85_000 + replicate))
     beta = torch.nn.Parameter(start.repeat(len(SLOW), 1).to(device))
-    beta.grad = torch.zeros_like(beta)
     scale = {"spike_scale": 0.01, "slab_variance": 10.0, "a": 1.0, "nu": 1.0, "lam": 1.0, "kappa": (1.0, 1.0)}
     prior = SpikeSlabGaussianLaplacePrior(
         {"beta": beta}, **scale, likelihood="regression", num_data=len(y), batch_dims=1
@@ -172,18 +164,12 @@ def run_apart(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = 
     held = torch.tensor([name == "sigma held at first" for name in SLOW], device=device)
     published, full, mean = polynomial(10.0, 1000.0, 0.7), torch.ones(len(SLOW), device=device), torch.zeros_like(start)
     sampler = SGLD([beta], lr=1e-3, generator=torch.Generator(device).manual_seed(86_000 + replicate))
-    for k in range(1, steps + 1):
-        with torch.no_grad():
-            residual = beta @ x.t() - y
-            torch.mm(residual, x, out=beta.grad).div_(prior.sigma.square().unsqueeze(1))
-        prior.add_gradient_()
-        sampler.param_groups[0]["lr"] = step_size(k)
-        sampler.step()
+    for k, squares in steps_of(beta, (x, y), prior, sampler, steps):
         for name in LATENT:  # one at a time, in the order of one common update
             weights = full.where(~slow[name], published(k))
             stands = name == "sigma" and k <= HELD_FOR
             prior.learned, prior.step_size = (name,), weights * ~held if stands else weights
-            prior.update(residual.square().sum(dim=1))
+            prior.update(squares)
         if k > steps // 2:
             mean = mean + beta.detach() / (steps - steps // 2)
     kept = 100.0 * ((prior.rho["beta"] > 0.5).sum(dim=1) > 0)

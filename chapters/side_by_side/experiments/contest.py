@@ -16,6 +16,13 @@ from chapters.side_by_side.costs import costs, steps
 TRIALS, DRAWS = 8, 30
 SMOKE = ("deterministic", "spike_slab", "sghmc")
 UNAVAILABLE = "not run: no paper has this comparison, and the book profile is whole"
+comparison = partial(
+    Experiment,
+    paper="all",
+    unavailable={"paper": UNAVAILABLE},
+    measured=("seconds",),
+    renamed={"coverage": "coverage_predictive"},
+)
 
 
 def cells(experiment: str, tasks: dict[str, Task], budgets: tuple[int, ...], params: dict[str, Any], smoke=False):
@@ -43,18 +50,14 @@ def image_reads(cell: Cell) -> list[partial]:
 
 
 def _experiment(name: str, summary: str, tasks: dict[str, Task], budgets, params, small, **about) -> Experiment:
-    return Experiment(
+    return comparison(
         name=name,
-        paper="all",
         summary=summary,
         profiles=profiles(
             partial(cells, name),
             smoke=(dict(list(tasks.items())[:1]), (1,), {**params, **small}, True),
             book=(tasks, budgets, params),
         ),
-        unavailable={"paper": UNAVAILABLE},
-        measured=("seconds",),
-        renamed={"coverage": "coverage_predictive"},
         **about,
     )
 

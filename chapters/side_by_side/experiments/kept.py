@@ -7,14 +7,13 @@ is that of the comparison. A network that is still being pruned, or whose KL ter
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from book.lab.cells import Cell, Experiment, profiles
+from book.lab.cells import Cell, profiles
 from chapters.side_by_side import tables, uci
 from chapters.side_by_side.arena import Task
 from chapters.side_by_side.costs import costs, steps
-from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, UNAVAILABLE
+from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, comparison
 
 STOPPED = ("deterministic",)  # which ends at its lowest validation loss, and here at its last state
 LAST = ("gaussian", "spike_slab", "gaussian_spike_slab", "sparse_vd", "horseshoe", "unit_noise", "group_lasso")
@@ -52,22 +51,15 @@ def cells(profile: str, tasks: tuple[str, ...]) -> list[Cell]:
     return found
 
 
-_experiment = partial(
-    Experiment,
-    paper="all",
-    unavailable={"paper": UNAVAILABLE},
-    measured=("seconds",),
-    renamed={"coverage": "coverage_predictive"},
-)
 EXPERIMENTS = [
-    _experiment(
+    comparison(
         name="side-kept",
         summary="The other rule for the state that a training ends with, on the simulations",
         run_cell=tables.run_cell,
         profiles=profiles(cells, smoke=("smoke", ("sparse-teacher",)), book=("book", tuple(tables.TASKS))),
         tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
     ),
-    _experiment(
+    comparison(
         name="side-table-kept",
         summary="The other rule for the state that a training ends with, on the small UCI sets",
         run_cell=uci.run_cell,

@@ -7,7 +7,6 @@ outcome means was written down before the runs, in PROTOCOL.md under "Changes".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from bnnlib.contest import METHODS
@@ -15,7 +14,7 @@ from book.lab.cells import Cell, Experiment, profiles
 from chapters.side_by_side import tables, uci
 from chapters.side_by_side.arena import Task
 from chapters.side_by_side.costs import costs, steps
-from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, UNAVAILABLE
+from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, comparison
 
 OF_ADAM = METHODS["deterministic"].box["lr"]
 WIDENED = tuple(name for name, method in METHODS.items() if method.box.get("lr") == OF_ADAM)
@@ -49,19 +48,12 @@ def cells(profile: str, runs: Iterable[tuple[str, int, float, int]]) -> list[Cel
     return found
 
 
-_experiment = partial(
-    Experiment,
-    paper="all",
-    unavailable={"paper": UNAVAILABLE},
-    measured=("seconds",),
-    renamed={"coverage": "coverage_predictive"},
-)
 _SIMULATIONS = tuple(tables.TASKS)
 
 
 def _simulated(name: str, summary: str, runs: list[tuple[int, float, int]]) -> Experiment:
     """All simulations; a run is a budget, the end of the rates and the sequence of trials."""
-    return _experiment(
+    return comparison(
         name=name,
         summary=summary,
         profiles=profiles(
@@ -85,7 +77,7 @@ EXPERIMENTS = [
         "Other eight trials for all methods, on the simulations",
         [(1, rates_to, number) for number in SEQUENCES for rates_to in (OF_ADAM.high, RATES_TO)],
     ),
-    _experiment(
+    comparison(
         name="side-table-wide",
         summary=f"Learning rates up to 0.1 {_WIDER}, on the UCI sets",
         profiles=profiles(

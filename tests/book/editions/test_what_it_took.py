@@ -47,7 +47,7 @@ def test_hours_budgets_and_causes_are_counted():
     assert "| all |  |  | 2 | 0.50 | 1.50 |" in hours
     assert "| [01](reports/01_abc.md) | `abc-x` | epochs | 40 | 200 | 20 % |" in told("budgets")
     assert "| own methods | 1 | 1 | 0 | 0 |\n| methods that a paper quotes | 0 | 0 | 0 | 0 |" in told("causes")
-    assert "| no file | 1 |" in told("causes")
+    assert "| not run | no file | 1 | – | – |" in told("silent")
     assert "| [01 Abc](reports/01_abc.md) | 2 | 1 certified, 1 not run | 4 |" in told("validity")
 
 
