@@ -35,7 +35,9 @@ REMOTE_IN_CSS = re.compile(r"""(?:@import\s+|url\()\s*(?:url\()?["']?((?:https?:
 FILE_NAME = re.compile(r"(?:^|/)[\w.-]+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
 EXPLORER = re.compile(r'<div class="bnn-explorer.*?</script></div>', re.DOTALL)  # its last part is its script
 UNRENDERED = re.compile(
-    r"\{(?:ref|eq|eval|numref|cite|cite:\w+|glue|glue:\w+|doc|prf:ref|term)\}\s*`|^\s*(?:```|:::)\{", re.MULTILINE
+    r"\{(?:ref|eq|eval|numref|cite|cite:\w+|glue|glue:\w+|doc|prf:ref|term)\}\s*`|^\s*(?:```|:::)\{"
+    r"|\$[^$\n]{0,80}[\\_^][^$\n]{0,80}\$",  # a formula
+    re.MULTILINE,
 )
 
 

@@ -66,6 +66,7 @@ def test_a_good_page_has_no_faults(site):
         ('<p id="top">x</p>', "id used 2 times: top"),
         ("<p>See {ref}`the-section`.</p>", "markup not rendered: {ref}`"),
         ("<p>```{exercise} One</p>", "markup not rendered: ```{"),
+        (r"<p>An improved $\widehat R$, for $5 or 6$</p>", r"markup not rendered: $\widehat R$"),
         ('<i class="fas fa-rocket"></i>', "icon that icons.css does not draw: fa-rocket"),
         ('<script src="_static/fontawesome.js"></script>', "loads Font Awesome"),
     ],
