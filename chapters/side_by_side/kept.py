@@ -15,9 +15,9 @@ from bnnlib.contest import METHODS
 from book.lab import catalog
 from book.lab.queries import Values
 from chapters.side_by_side.experiments.kept import LAST, STOPPED, TASKS
-from chapters.side_by_side.experiments.wide import WIDENED
+from chapters.side_by_side.experiments.wide import SEQUENCES, WIDENED
 from chapters.side_by_side.rivals import RIVALS
-from chapters.side_by_side.standing import BOXES, KEEPS_ALL, QUESTIONS, experiment_of, judge, values
+from chapters.side_by_side.standing import BOXES, KEEPS_ALL, QUESTIONS, experiment_of, judge, standing, values
 
 Verdicts = dict[str, dict[str, Any]]
 OTHER, WIDE = "other rule", "wide box"
@@ -52,6 +52,17 @@ def beside(
     found = {one: by_rule(one) for one in (*METHODS, *RIVALS) if one != reference and one not in silent}
     found = {one: numbers - base for one, numbers in found.items() if len(numbers) == len(base)}
     return _judged(task, metric, found, reference)
+
+
+def by_trials(task: str, metric: str, reference: str, wide: bool = False) -> list[Verdicts]:
+    """What all three sequences of eight trials say of each method beside one, at B = 1; [] where one has not run."""
+    if wide:
+        first = beside(task, metric, reference, WIDE)
+    else:
+        first = {row["method"]: row for row in standing(task, 1, metric, beside=reference) if row["method"] != reference}
+    box = f"{WIDE}, " if wide else ""
+    every = [first, *(beside(task, metric, reference, f"{box}trials {number}") for number in SEQUENCES)]
+    return every if all(every) else []
 
 
 def _judged(task: str, metric: str, gaps: Mapping[str, Values], reference: str) -> Verdicts:
