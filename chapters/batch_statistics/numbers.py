@@ -18,6 +18,8 @@ from chapters.batch_statistics.figures.results import CONTROL, PLACES
 NETWORKS = {"lenet": "LeNet-5", "vgg": "VGG-11", "resnet": "ResNet-18"}
 DEEP = ("vgg", "resnet")
 RUNGS = {"sbn": "SBN"} | {name.split()[1]: name for name in STORED}  # of the ladder to whole batches
+AGAIN = ("sbn-noise", "LeNet-5")  # networks of one epoch that were trained again
+LAWS = {"mu": "mean", "sigma": "scale"}
 SIZES = (16, 32, 128)  # of the mini-batches whose time is told
 SETTINGS = NETWORKS | {"drawn": DRAWN}  # VGG-11 with other known classes
 
@@ -150,36 +152,30 @@ def _whole() -> dict[str, str]:
 
 def _noise() -> dict[str, str]:
     """Networks of LeNet-5 trained again: temperatures on both sides, spreads, exchanges, averages and fits."""
-    texts = {}
-    for setting, epochs in EPOCHS.items():
-        key = f"noise-{epochs}"
-        for name, metric in (("auroc", "auroc"), ("both", "auroc_scaled"), ("nll", "nll_scaled")):
-            texts[f"{key}-{name}"] = lab.difference("sbn-noise", setting, REAL, "BN", metric, _digits(metric))
-        for heat in HEATS:
-            gap = _apart(setting, REAL, "auroc", "BN", f"auroc_T{heat:.0f}")
-            texts[f"{key}-T{heat:.0f}"] = lab.gap(*gap, 2)
-        for short, method in (("sbn", "SBN"), ("real", REAL)):
-            for kind in ("known", "unknown"):
-                value = _average("sbn-noise", setting, method, f"spread_{kind}")
-                texts[f"{key}-{short}-{kind}"] = lab.number(value, "{:.2f}")
-            texts[f"{key}-{short}-ranked"] = lab.gap(*_apart(setting, method, "auroc_ranked", method, "auroc_own"), 2)
-        for name, method, other in (("fresh", ARITHMETIC, "BN"), ("mean", CONTROL, ARITHMETIC)):
-            texts[f"{key}-{name}-nll"] = lab.difference("sbn-noise", setting, method, other, "nll", 4)
-        for short, what in (("mu", "mean"), ("sigma", "scale")):
-            texts[f"{key}-{short}"] = lab.number(_worst(setting, what), "{:.3f}")
-    return texts
+    texts = {
+        f"again-{name}": lab.difference(*AGAIN, REAL, "BN", metric, _digits(metric))
+        for name, metric in (("auroc", "auroc"), ("both", "auroc_scaled"), ("nll", "nll_scaled"))
+    }
+    for heat in HEATS:
+        texts[f"again-T{heat:.0f}"] = lab.gap(*_apart(REAL, "auroc", "BN", f"auroc_T{heat:.0f}"), 2)
+    for short, method in (("sbn", "SBN"), ("real", REAL)):
+        for kind in ("known", "unknown"):
+            texts[f"again-{short}-{kind}"] = lab.number(_average(*AGAIN, method, f"spread_{kind}"), "{:.2f}")
+        texts[f"again-{short}-ranked"] = lab.gap(*_apart(method, "auroc_ranked", method, "auroc_own"), 2)
+    for name, method, other in (("fresh", ARITHMETIC, "BN"), ("mean", CONTROL, ARITHMETIC)):
+        texts[f"again-{name}-nll"] = lab.difference(*AGAIN, method, other, "nll", 4)
+    return texts | {f"again-{short}": lab.number(_worst(what), "{:.3f}") for short, what in LAWS.items()}
 
 
-def _apart(setting: str, method: str, metric: str, other: str, other_metric: str) -> tuple[float, float, int]:
+def _apart(method: str, metric: str, other: str, other_metric: str) -> tuple[float, float, int]:
     """As `_across`, of the networks that were trained again."""
-    ours = lab.stored_values("sbn-noise", setting, method, metric)
-    theirs = lab.stored_values("sbn-noise", setting, other, other_metric)
+    ours, theirs = lab.stored_values(*AGAIN, method, metric), lab.stored_values(*AGAIN, other, other_metric)
     return lab.estimate(ours - theirs if len(ours) == len(theirs) else [])
 
 
-def _worst(setting: str, what: str) -> float | None:
+def _worst(what: str) -> float | None:
     """The layer with the largest distance that nine tenths of its units stay below, in the mean over networks."""
-    found = [_average("sbn-noise", setting, "SBN", f"ks_{what}_{layer}") for layer in (1, 2, 3)]
+    found = [_average(*AGAIN, "SBN", f"ks_{what}_{layer}") for layer in (1, 2, 3)]
     return None if None in found else max(found)
 
 
