@@ -80,6 +80,33 @@ def exchanged(logits: Tensor, generator: torch.Generator | None = None) -> Tenso
     return mean + (logits - mean)[:, other]
 
 
+def exchanged_by_rank(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """As `exchanged`, the deviations of the other image's leading class going to the leading class, and so on.
+
+    By class, another image's deviations are large along *its* leading classes, and less is left along the image's own.
+    """
+    mean = logits.mean(0)
+    other = torch.randperm(logits.shape[1], generator=generator)
+    order = mean.argsort(-1, descending=True)
+    moved = (logits - mean)[:, other].gather(-1, order[other].expand_as(logits))
+    return mean + torch.zeros_like(moved).scatter(-1, order.expand_as(logits), moved)
+
+
+def ranked(logits: Tensor, known: int, permutations: int, seed: int) -> float:
+    """The AUROC of the entropy with draws that are exchanged by rank, in percent, averaged over permutations.
+
+    Args:
+        logits: under draws of the statistics, shape (draws, images, classes); known images first.
+        known: how many are known.
+        permutations: how many, each from a generator of its own.
+        seed: of the first; the others follow.
+    """
+    scores = [
+        entropy(exchanged_by_rank(logits, torch.Generator().manual_seed(seed + one))) for one in range(permutations)
+    ]
+    return sum(metrics.auroc(score[known:], score[:known]) for score in scores) / permutations
+
+
 def entropy(logits: Tensor) -> Tensor:
     """Entropy in nats of the probabilities averaged over draws, equation (sbn-entropy), shape (images,)."""
     return metrics.predictive_entropy(logits.double().softmax(-1).mean(0))

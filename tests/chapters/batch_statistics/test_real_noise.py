@@ -1,0 +1,62 @@
+"""What the control of the noise measures: networks with averages of stored statistics, and exchanges by rank."""
+
+import math
+
+import pytest
+import torch
+
+from book import lab
+from chapters.batch_statistics import noise
+from chapters.batch_statistics.experiments import real_noise
+from chapters.batch_statistics.statistics import collect_statistics
+
+
+def small() -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3)).eval()
+
+
+def test_averages_are_those_of_the_stored_batches():
+    model, batches = small(), torch.randn(50, 16, 3)
+    plain = real_noise.averaged(model, collect_statistics(model, batches))
+    inputs = model[0](batches).detach()
+    assert torch.allclose(plain[1].running_mean, inputs.mean((0, 1)), atol=1e-5)
+    assert torch.allclose(plain[1].running_var, inputs.var(1, correction=0).mean(0), atol=1e-5)
+    assert torch.equal(model[1].running_mean, torch.zeros(4)) and not plain.training
+
+
+def test_an_exchange_by_rank_keeps_means_and_gives_the_leading_class_the_noise_of_a_leading_class():
+    generator = torch.Generator().manual_seed(0)
+    mean = torch.tensor([[5.0, 0.0, -5.0], [-5.0, 5.0, 0.0], [0.0, -5.0, 5.0]]).repeat(40, 1)
+    scale = torch.zeros_like(mean).scatter(-1, mean.argmax(-1, keepdim=True), 1.0)  # noise on the leading class alone
+    logits = mean + scale * torch.randn(200, *mean.shape, generator=generator)
+    moved = noise.exchanged_by_rank(logits, torch.Generator().manual_seed(1))
+    assert torch.allclose(moved.mean(0), logits.mean(0), atol=1e-5) and not torch.allclose(moved, logits)
+    spread = [noise.distances(one).std(0) for one in (logits, moved, noise.exchanged(logits, generator))]
+    assert torch.allclose(*(one.sort().values for one in spread[:2]), atol=1e-5)
+    assert spread[2].min() < 0.1 < spread[1].min()  # by class some get none of it
+
+
+def test_permutations_are_averaged_and_repeat_with_their_seed():
+    logits = torch.randn(30, 40, 3, generator=torch.Generator().manual_seed(2))
+    each = [noise.ranked(logits, 20, 1, seed) for seed in (5, 6)]
+    assert noise.ranked(logits, 20, 2, seed=5) == pytest.approx(sum(each) / 2) and each[0] != each[1]
+
+
+def test_a_temperature_that_nobody_fitted_is_that_of_the_averaged_probabilities():
+    sizes, labels = {"validation": 4, "test": 6, "unknown": 5}, torch.randint(3, (10,), generator=torch.manual_seed(0))
+    logits = torch.randn(7, 15, 3)
+    found = real_noise._measured(logits, sizes, {"validation": labels[:4], "test": labels[4:]})
+    warm = (logits.double().softmax(-1).mean(0).log() / 2).log_softmax(-1)[4:10]
+    assert found["nll_T2"] == pytest.approx(-warm[range(6), labels[4:]].mean().item())
+
+
+def test_a_smoke_cell_has_five_ways_and_the_noise_of_two():
+    cell = lab.get("sbn-noise").profiles["smoke"]()[0]
+    rows = real_noise.run_cell(cell, torch.device("cpu")).rows
+    found = {(row["method"], row["metric"]): row["value"] for row in rows}
+    assert all(math.isfinite(value) for value in found.values())
+    for method in ("BN", "BN, arithmetic", "BN, matched", "SBN", "Real mini-batches"):
+        assert {(method, f"auroc{suffix}") for suffix in ("", "_scaled", "_T2", "_T4")} <= set(found)
+        assert ((method, "auroc_ranked") in found) == (method in ("SBN", "Real mini-batches"))
+    assert {("SBN", f"ks_{what}_{layer}") for what in ("mean", "scale") for layer in (1, 2, 3)} <= set(found)
