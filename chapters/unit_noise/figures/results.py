@@ -214,7 +214,7 @@ def random_labels(arrays: Arrays | None = None) -> Figure:
             left.axhline(10, color=INK, lw=1, ls=":", marker="none")  # chance
         left.set_title("accuracy, random labels (%)")
         right.set_title("units left (%)")
-        legend_below(fig, left, ncols=4, fontsize="small")
+        legend_below(fig, left, ncols=2, fontsize="small")
         panel_letters([left, right])
     return fig
 
