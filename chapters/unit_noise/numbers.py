@@ -79,6 +79,8 @@ def _overhead() -> dict[str, str]:
             if key != "vgg":
                 used = lab.stored_values("sbp-overhead", setting, overhead.USED, f"{what}_ratio")
                 texts[f"used-{what}-{key}"] = lab.mean(used, "{:.2f}")
+                side = -1 if (what, key) == ("prediction", "five") else 1
+                assert lab.shows(lab.estimate(used - 1.1), side), "as used, one prediction pays less than a tenth"
     return texts
 
 
