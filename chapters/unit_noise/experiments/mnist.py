@@ -14,6 +14,9 @@ LeNet-5, where a unit costs the most operations. They were settled in trials on 
 them, one seed) before the test images were looked at; they are the same for all replicates. That is the method with a
 weighted divergence, "SBPa". "SBPa, fixed mu" differs in nothing but its location.
 
+All forms of SBP have a weight decay of 1e-4 on the mean loss, which over 55,000 images is 2.75 |W|^2 nats beside the
+bound; the published code has switched it off while it prunes. What it does in these runs is not known.
+
 SSL penalizes all layers of LeNet-500-300, and of LeNet-5 the convolutions alone: the published network has kept all
 units of its dense layers. SparseVD and SSL count a unit as removed once everything that reads it or all that makes it
 is exactly 0, so that a map which SSL removes takes its places in the dense layer with it.
@@ -35,7 +38,8 @@ _IMAGES = {"data": "mnist", "held_out": 5_000, "scaling": "unit", "shape": [1, 2
 _SMOKE = {"data": "digits", "held_out": 300, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 3}
 _SGD = {"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 5e-4, "schedule": "cosine"}
 _LASSO = {"optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 0.0, "schedule": "cosine"}
-_ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-4, "schedule": "linear"}
+SBP_DECAY = 1e-4
+_ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "weight_decay": SBP_DECAY, "schedule": "linear"}
 
 
 def _sparse(epochs: int) -> dict:

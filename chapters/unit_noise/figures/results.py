@@ -30,7 +30,12 @@ COSTS = {
     "cpu_onnx_batch_1": "ONNX\n1",
     "cpu_onnx_batch_256": "ONNX\n256",
 }
-LABELS = {"Dropout": "dropout", "SBP": "SBP, fast noise", "SBP, slow noise": "SBP, slow noise"}
+LABELS = {
+    "Dropout": "dropout",
+    "SBP": "SBP, fast noise",
+    "SBP, slow noise": "SBP, slow noise",
+    "SBP, noise at the weights' rate": "SBP, slowest noise",
+}
 HALF_BELL = float(np.log(2 * np.sqrt(1 - 2 / np.pi)))  # nats: entropy of a bell less that of half a bell, same variance
 Arrays = Mapping[tuple[str, str, int, str], np.ndarray]
 
@@ -209,7 +214,7 @@ def random_labels(arrays: Arrays | None = None) -> Figure:
             left.axhline(10, color=INK, lw=1, ls=":", marker="none")  # chance
         left.set_title("accuracy, random labels (%)")
         right.set_title("units left (%)")
-        legend_below(fig, left, ncols=3, fontsize="small")
+        legend_below(fig, left, ncols=2, fontsize="small")
         panel_letters([left, right])
     return fig
 

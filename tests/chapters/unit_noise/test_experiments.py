@@ -13,8 +13,8 @@ from bnnlib.train.fit import fit
 from book import lab
 from book.lab import Cell
 from chapters.unit_noise.experiments import images as sbp_images
+from chapters.unit_noise.experiments import overhead, vgg_causes, widths
 from chapters.unit_noise.experiments import random_labels as sbp_random_labels
-from chapters.unit_noise.experiments import vgg_causes
 from chapters.unit_noise.experiments.networks import UNITS, add_noise, flops, frozen_statistics, network, units_left
 from tests.chapters.cells import CPU, needs_digits, smoke, values
 
@@ -218,3 +218,45 @@ def test_the_other_lengths_of_sparse_vd_change_nothing_but_its_epochs():
         assert other.pop("warm_up") == pytest.approx(times * usual[key].pop("warm_up"), abs=2)  # whole thirds
         assert other.pop("timed") is False
         assert other == usual[key]
+
+
+@pytest.mark.parametrize("name", ["LeNet-500-300", "LeNet-5"])
+def test_networks_of_given_widths_have_them_and_only_they_cost(name):
+    """So many units are left of each layer; operations are those that they need."""
+    kept = [20, 9, 4] if name == "LeNet-500-300" else [3, 5, 70, 6]
+    dense, small = widths.of_widths(name, kept, 1)
+    assert units_left(small, name) == kept
+    first = 28 * 28 if name == "LeNet-500-300" else 1
+    assert units_left(dense, name)[0] == (first if first > 1 else 20)
+    x = torch.rand(2, 1, 28, 28)
+    ours = 20 * 9 + 9 * 4 + 4 * 10 if first > 1 else 576 * 25 * 3 + 64 * 25 * 3 * 5 + 70 * 6 + 6 * 10
+    assert flops(small, x[:1]) == 2 * ours
+    with pytest.raises(RuntimeError, match="was to have"):
+        widths.of_widths("LeNet-5", [3, 5, 4, 6], 1)  # four features cannot keep five maps
+
+
+@pytest.mark.parametrize("name", ["LeNet-500-300", "LeNet-5"])
+def test_constants_predict_as_the_selected_units_do(name):
+    noisy = add_noise(network({"network": name}, 3), name, [1.0] * len(UNITS[name])).eval()
+    for noise in noisy.modules():
+        if isinstance(noise, StructuredBayesianPruning):
+            with torch.no_grad():
+                noise.log_scale[::2] = 3.0  # every second unit goes
+    x = torch.rand(3, 1, 28, 28, generator=torch.Generator().manual_seed(4))
+    constant = overhead.held(noisy)
+    assert not [one for one in constant.modules() if isinstance(one, StructuredBayesianPruning)]
+    assert [one for one in noisy.modules() if isinstance(one, StructuredBayesianPruning)]
+    with torch.no_grad(), selected_weights(noisy):
+        torch.testing.assert_close(constant(x), noisy(x))
+
+
+def test_what_is_used_is_judged_beside_the_layer_alone():
+    """Both share their weights and images; only the new cells name their own method."""
+    cells = lab.get("sbp-overhead").profiles["smoke"]()
+    assert [(cell.setting, cell.method) for cell in cells if cell.method != "SBP"] == [
+        (name, overhead.USED) for name in ("LeNet-500-300", "LeNet-5")
+    ]
+    cell = next(cell for cell in cells if cell.method == overhead.USED)
+    rows = overhead.run_cell(replace(cell, params=cell.params | {"batch_size": 2, "repeats": 1}), CPU).rows
+    assert {row["method"] for row in rows} == {overhead.USED}
+    assert {"step_ratio", "prediction_ratio"} <= {row["metric"] for row in rows}
