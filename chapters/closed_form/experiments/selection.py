@@ -10,6 +10,9 @@ Written down before it ran, for each pi where cross-validation is below the publ
 cause if the true one lies above 80, decided by t, the ranking if below, and else neither is shown. It was the ranking
 at pi = 0.7 and neither at 0.5; so, before that ran, "longer" has four times the epochs and the true share: where its
 mean lies above 80, decided by t, the length of the training is the cause, and else we do not know.
+"BNN, inputs of LM" is the second training of BNN-VS on the fifth that LM selects. Written down before it ran, for
+pi = 0.1 and 0.2: the network is needed for the selection where its inputs give a lower test error than those of LM,
+decided by t; a linear model is enough where the whole interval lies within 0.05 of zero; and else it is undecided.
 LM keeps the 20 % highest absolute coefficients for its selection accuracy; its
 errors are those of the model with all inputs. `selection_ceiling` is the accuracy of keeping the 20 % largest effects;
 "keep all" and "keep none" look at nothing: the first is right about every active input, the second about every other.
@@ -35,6 +38,7 @@ ALPHAS = tuple(range(1, 11))
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 DROP_RATES = tuple(range(0, 100, 5))  # percent
 TRIVIAL = ("keep all", "keep none")
+LINEAR_PIS = (0.1, 0.2)  # of the second training on the linear model's inputs
 
 
 def setting_name(size: int, alpha: float, pi: float) -> str:
@@ -109,6 +113,17 @@ def run_selection(cell: Cell, device: torch.device, checkpoint: Checkpoint | Non
     }
     rows = _rows(cell, "BNN", _errors(full, data, draws))
     return CellResult(rows + _rows(cell, "BNN-VS", _errors(small, part, draws) | chosen))
+
+
+def run_linear_choice(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
+    """The network of Algorithm 2 on the inputs that the linear model selects."""
+    data, params = _data(cell, device), cell.params
+    kept = nets.keep_top(linear_model(data)[:, :-1, 0].abs(), KEPT_SHARE)
+    part = nets.columns(data, kept)
+    build = partial(nets.sbnn, prior=params["prior"])
+    small, _ = nets.Trainings(checkpoint, device, 53).fit(build, part.x, part.y, params)
+    metrics = _errors(small, part, torch.Generator(device).manual_seed(53))
+    return CellResult(_rows(cell, cell.method, metrics))
 
 
 def folds(data: nets.Data, number: int) -> nets.Data:
@@ -195,15 +210,17 @@ def run_trivial(cell: Cell, device: torch.device, checkpoint: Checkpoint | None)
 def run_pruning(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """Experiment 4: test error of the mean weights when the lowest-ranked ones of the whole network are 0.
 
-    Rows "sBNN" rank by p*, as the paper; "signal-to-noise" ranks the same weights by |mean| / scale, "magnitude" by
-    |mean|.
+    Before that, of all weights, `mse_test` is the error of the mean of draws, as in Experiment 3 (whose networks are
+    others). Rows "sBNN" rank by p*, as the paper; "signal-to-noise" ranks the same weights by |mean| / scale,
+    "magnitude" by |mean|.
     """
     data, params = _data(cell, device), cell.params
     build = partial(nets.sbnn, prior=params["prior"])
     model, _ = nets.Trainings(checkpoint, device, 55).fit(build, data.x, data.y, params)
     posterior = model.posterior
     mean, scale = posterior.mean(), torch.nn.functional.softplus(posterior.weight_rho.detach())
-    rows = []
+    draws = torch.Generator(device).manual_seed(55)
+    rows = rows_of(cell, {"mse_test": nets.mse(model, data.test_x, data.test_y, draws)})
     size = mean.abs()
     scores = {"sBNN": posterior.inclusion_log_odds(), "signal-to-noise": size / scale, "magnitude": size}
     for method, score in scores.items():
@@ -236,6 +253,9 @@ def _selection_cells(scale: dict) -> list[Cell]:
             Cell(name, "LM", replicates, params),
             *(Cell(name, rule, replicates, params) for rule in TRIVIAL),
         ]
+        if d == size:
+            few_active = _params(scale, [(2, pi) for pi in LINEAR_PIS], d) | prior
+            cells.append(Cell(name, "BNN, inputs of LM", replicates, few_active))
     few, options = tuple(range(scale["cv_replicates"])), {"folds": scale["folds"], "shares": list(SHARES)}
     for pi in scale["cv_pis"]:
         params = _params(scale, [(2, pi)], size) | options | prior
@@ -273,7 +293,7 @@ EXPERIMENTS = [
         tiny=nets.TINY,
         schedules=nets.schedules,
         methods={"NN": run_plain, "NN-Dr": run_plain, "LM": run_linear, "BNN-VS-CV": run_cross_validation}
-        | {"BNN-VS, true share": run_true_share}
+        | {"BNN-VS, true share": run_true_share, "BNN, inputs of LM": run_linear_choice}
         | dict.fromkeys(TRIVIAL, run_trivial),
         unavailable={
             "paper": "not run: the book profile has the paper's sizes, but 5 folds, fewer replicates and epochs"
@@ -284,7 +304,7 @@ EXPERIMENTS = [
         name="sbnn-pruning",
         paper="003",
         summary="Experiment 4: test error against the share of pruned weights for three pi (Figure 9)",
-        version=2,
+        version=3,
         sources={"signal-to-noise": "sBNN", "magnitude": "sBNN"},
         profiles=profiles(_pruning_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_pruning,
