@@ -261,11 +261,9 @@ def _pruning(rows: Mapping[str, Rows]) -> dict[str, str]:
         for share in range(5, 100, 5):
             gap = lab.estimate(lab.stored_values("sbnn-pruning", f"pi={pi}", "sBNN", f"mse_test_at_{share}") - whole)
             assert lab.shows(gap, int(share >= first)), f"the text tells otherwise of {share} % at pi = {pi}"
-        if len(whole) and first < 100:
-            last = lab.stored_values("sbnn-pruning", f"pi={pi}", "sBNN", "mse_test_at_90")
-            texts[f"removed-ninety-{pi}"] = lab.number(
-                100 * (last.mean() / whole.mean() - 1), "{:.0f}", of=[last, whole]
-            )
+        last = lab.stored_values("sbnn-pruning", f"pi={pi}", "sBNN", "mse_test_at_90")
+        risen = 100 * (last.mean() / whole.mean() - 1) if len(whole) else None
+        texts |= {f"removed-ninety-{pi}": lab.number(risen, "{:.0f}", of=[last, whole])} if first < 100 else {}
     for pi in (0.5, 0.9):
         for share in range(30, 70, 5):
             pair, metric = ("sBNN", "signal-to-noise"), f"mse_test_at_{share}"
