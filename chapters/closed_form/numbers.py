@@ -212,8 +212,6 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
     orders, first = rows["orders"], "by p*"
     runs = lab.stored_values("sbnn-orders", LONG, first, "rmse_test_at_80")
     texts = {"orders-runs": lab.number(len(runs) or None, of=[runs])}
-    for key, method in (("p", first), ("snr", "by |m| / sigma"), ("m", "by |m|")):
-        texts[f"orders-{key}"] = lab.number(_mean(orders, LONG, "rmse_test_at_80", method), "{:.2f}")
     for key, setting in (("short", SHORT), ("long", LONG), ("inside", INSIDE)):
         share = _mean(orders, setting, "undetermined", first)
         texts[f"orders-noise-{key}"] = lab.number(share, "{:.0f}")
@@ -297,7 +295,7 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
     assert all(lab.shows(gap, told.get(name, 0)) for name, gap in likely.items()), "by likelihood the text tells other"
     won = {name for name, gap in zip(UCI_SETS, ahead, strict=True) if lab.side(*gap) < 0}
     assert not complete or won == {"energy", "naval", "protein"}
-    texts |= _uci_slab(complete) | _uci_grid(rows["uci"])
+    texts |= _uci_grid(rows["uci"])
     stored = lab.load_result("sbnn-uci")["rows"] if words else []
     for key, method in (("whole", "sBNN"), ("half", "sBNN-50")):
         pairs = [[_mean(rows["uci"], name, k, method) for k in ("rmse_test_at_50", "rmse_test")] for name in UCI_SETS]
@@ -423,26 +421,6 @@ def _of_splits(name: str, values: Values) -> str:
     return lab.number(f"{mean:.2f} ± {error:.2f}" if n > 1 else None, runs=n, of=[values])
 
 
-def _uci_slab(complete: bool) -> dict[str, str]:
-    """Of the networks by their share of weights in the slab: how many lose more than a half when half are removed."""
-    shares, losses = [], []
-    for name in UCI_SETS if complete else ():
-        for method in ("sBNN", "sBNN-50") if name != "wine" else ():  # where even the mean costs less
-            half, whole, share = (
-                lab.stored_values("sbnn-uci", name, method, metric)
-                for metric in ("rmse_test_at_50", "rmse_test", "active")
-            )
-            shares.extend(share)
-            losses.extend(half > 1.5 * whole)
-    share, lost = np.array(shares), np.array(losses, dtype=float)
-    few, many = share < 50, share > 70
-    assert not lost[few].any(), "a network with less than half of its weights in the slab never loses so much"
-    return {
-        "uci-few": lab.number(int(few.sum()) if few.any() else None),
-        "uci-many-worse": lab.number(100 * lost[many].mean() if many.any() else None, "{:.0f}", int(many.sum())),
-    }
-
-
 def _as_published(rows: Mapping[str, Rows]) -> dict[str, str]:
     """MNIST with the published epochs and prior: errors by share removed, and how many weights have p* < 1/4."""
     mnist = rows["mnist"]
@@ -563,6 +541,14 @@ def _rivals(rows: Mapping[str, Rows]) -> dict[str, str]:
     for key, (network, share, rival, sign) in pairs.items():
         texts[f"rival-{key}"], gap = _gap("lenet", network, ("sBNN", rival), f"error_at_{share}", 2)
         assert lab.shows(gap, sign), f"the text tells otherwise of {key}"
+    ours, once, steps = (
+        lab.stored_values("sbnn-lenet", *where, f"error_at_{lenet.LEADS:g}")
+        for where in (("LeNet-5", "sBNN"), (f"LeNet-5, at once {lenet.LEADS:g}", "DC"), ("LeNet-5", "DC"))
+    )
+    gap = lab.estimate(ours - once if len(once) else [])
+    assert lab.shows(gap, -1), "the lead over DC stands where all of its epochs go to one share"
+    assert lab.shows(lab.estimate(once - steps if len(once) else []), 0), "DC at once is not decided to be better"
+    texts["rival-once"] = lab.gap(*gap, 2)
     for network in ("LeNet-300-100", "LeNet-5"):
         found = [_gap("lenet", network, ("sBNN", "Sparse VD"), f"error_at_{k}", 2)[1] for k in SHARES]
         decided = [-1] * 10 + [0] * 3 if network == "LeNet-5" else [0] * 9 + [1, 0, 0, 0]
