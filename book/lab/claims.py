@@ -14,6 +14,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import statistics
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -47,8 +48,8 @@ Rows = list[dict[str, Any]]
 class Evidence:
     """What one row says: whether the claim `holds` there, None where nothing is decided.
 
-    `why` is the reason why it has no say (not run, not comparable). `chance` is how often a mean fails so clearly by
-    chance alone; 0 of what is no mean but breaks a claim about all.
+    `why` is the reason why it has no say (not run, not comparable). `chance` is how often a mean fails, or holds, so
+    clearly by chance alone; 0 of what is no mean.
     """
 
     text: str
@@ -80,9 +81,9 @@ class Claim:
         """One of `WORDS`, with its reason.
 
         A claim is reproduced where it holds in all rows that have a say, and contradicted where it fails in all that
-        are decided, or, of a universal claim, in one. Of many rows one fails by chance: a universal claim and an order
-        count only those as failed that do so together by Holm's correction for the number of rows that have a say. It
-        holds in a row without a correction, since all must hold.
+        are decided, or, of a universal claim, in one. Of many rows one fails or holds by chance: a universal claim and
+        an order count only those as failed that do so together by Holm's correction for the number of rows that have a
+        say, and are partly so only if a row holds by the same correction. All rows may hold without it.
         """
         if self.not_tried:
             return NOT_TRIED, self.not_tried
@@ -93,8 +94,8 @@ class Claim:
             return NOT_TRIED, "; ".join(dict.fromkeys(silent)) or "no row of this name is stored"
         good, bad, alone = self.counts(said)
         some = f"holds in {good}, fails in {bad}, undecided in {len(said) - good - bad} of {len(said)} rows"
-        if alone > bad:
-            some += f"; {alone - bad} fail alone, but not by Holm's correction"
+        if alone:
+            some += f"; {alone} alone, but not by Holm's correction"
         if silent:
             some += f"; {len(silent)} more have no say ({silent[-1]})"
         if bad and (self.kind == "universal" or not good):
@@ -103,12 +104,17 @@ class Claim:
             return verdicts.UNDECIDED, some
         return (REPRODUCED if good == len(said) else PARTLY), some
 
-    def counts(self, said: list[Evidence]) -> tuple[int, int, int]:
-        """Rows in which it holds, those in which it fails, and those that fail by themselves."""
-        good, alone = (sum(one.holds is wanted for one in said) for wanted in (True, False))
+    def counts(self, said: list[Evidence]) -> tuple[int, int, str]:
+        """Rows in which it holds, those in which it fails, and what is said of those that do so by themselves only."""
+        held, failed = ([one.chance for one in said if one.holds is wanted] for wanted in (True, False))
         if self.kind not in ("universal", "order"):
-            return good, alone, alone
-        return good, holm([one.chance for one in said if one.holds is False], len(said)), alone
+            return len(held), len(failed), ""
+        good, bad = len(held), holm(failed, len(said))
+        if good < len(said) and not holm(held, len(said)):
+            good = 0  # of so many rows, some hold so clearly by chance
+        alone = [f"{len(held)} hold{'s' * (len(held) == 1)}"] if len(held) > good else []
+        alone += [f"{len(failed) - bad} fail"] if len(failed) > bad else []
+        return good, bad, " and ".join(alone)
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,8 @@ class Row:
 
     Args:
         setting, method, metric: which; patterns with ``*``. A metric that no table lists is named in full.
+        along: a metric; the numbers are the correlations with it, over the settings of each replicate. Their patterns
+            are then parted by `` | ``.
         minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
         plus_metric: a metric that is added to the first of the same replicate, for what both must be; "" for none.
         every, some: every replicate must, or one of them, not their mean.
@@ -131,6 +139,7 @@ class Row:
     minus_metric: str = ""
     plus_metric: str = ""
     over: str = ""  # a method that divides, in pairs
+    along: str = ""
     says: str = ""  # one of `SAYS`; "" for published cells
     than: float = 0.0  # the number beside which it stands
     tolerance: float = 0.0  # of "near": within it the whole interval must lie
@@ -140,6 +149,9 @@ class Row:
 
     def evidence(self) -> Iterator[Evidence]:
         """What the stored rows say."""
+        if self.along:
+            yield self._correlated()
+            return
         for row in (*_rows(self.experiment), *unlisted(self.experiment, self.metric)):
             if all(fnmatchcase(row[key], getattr(self, key)) for key in ("setting", "method", "metric")):
                 if self.says:
@@ -172,7 +184,25 @@ class Row:
             if not one["n"] or (why and not self.comparable):
                 return Evidence(_where(one), why=why)
         numbers = self._numbers(row, others)
-        n, name = len(numbers), self._name(row)
+        return self._told(self._name(row), numbers, bool(others))
+
+    def _correlated(self) -> Evidence:
+        values: dict[str, dict[int, dict[str, float]]] = {self.metric: {}, self.along: {}}
+        for metric, found in values.items():
+            for row in (*_rows(self.experiment), *unlisted(self.experiment, metric)):
+                known = (row["method"], row["metric"]) == (self.method, metric)
+                if known and any(fnmatchcase(row["setting"], one) for one in self.setting.split(" | ")):
+                    for replicate, value in zip(row["replicates"], row["values"], strict=True):
+                        found.setdefault(replicate, {})[row["setting"]] = value
+        first, second = values.values()
+        pairs = {k: [(first[k][one], second[k][one]) for one in first[k]] for k in sorted(first)}
+        numbers = [statistics.correlation(*zip(*pair, strict=True)) for pair in pairs.values()]
+        name = f"{self.experiment}, {self.setting}, {self.method}, correlation of {self.metric} and {self.along}"
+        return self._told(name, numbers, False)
+
+    def _told(self, name: str, numbers: list[float], paired: bool) -> Evidence:
+        """What the numbers of the replicates say."""
+        n = len(numbers)
         if not n or not all(map(math.isfinite, numbers)):
             return Evidence(name, why="no pairs of replicates" if not n else "infinite")
         if self.every or self.some:
@@ -181,11 +211,11 @@ class Row:
             return Evidence(f"{name}: {self.says} {self.than:g} in {good} of {n}", holds if n >= FEW else None)
         mean, error, _ = estimate(numbers, catalog.get(self.experiment).overlap)
         text = f"{name}: {mean:.4g}" + ("" if n < 2 else f" ± {error:.2g}") + f" (n = {n})"
-        text += f", {self.says} {self.than:g}" if self.than or not others else ""
+        text += f", {self.says} {self.than:g}" if self.than or not paired else ""
         towards = self._towards(mean)
         if not decided(towards, error, n):
             return Evidence(text)
-        return Evidence(text, towards > 0.0, chance=0.0 if towards > 0.0 else chance(-towards, error, n - 1))
+        return Evidence(text, towards > 0.0, chance=chance(abs(towards), error, n - 1))
 
     def _towards(self, number: float) -> float:
         """How far a number is on the claim's side of where it begins to hold; below zero where it fails."""
@@ -345,7 +375,7 @@ def _why(claim: Claim, word: str, reason: str) -> str:
     parts = [f"holds in {good}"] if good else []
     parts += [f"fails in {bad}"] if bad else []
     parts += [f"undecided in {len(said) - good - bad}"] if len(said) > good + bad else []
-    parts[-1] += f" ({alone - bad} fail alone, not by Holm's correction)" if alone > bad else ""
+    parts[-1] += f" ({alone} alone, not by Holm's correction)" if alone else ""
     return f"{', '.join(parts)} of {len(said)} {'comparison' if len(said) == 1 else 'comparisons'}"
 
 

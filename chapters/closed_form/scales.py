@@ -1,4 +1,4 @@
-"""What the penalty alone does to the scales and the means of a stored network, beside what the training did."""
+"""What the penalty alone does to the scales of a stored network, beside what the training did."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from bnnlib import functional as bF
 from bnnlib.train.fit import cosine
 from book import lab
-from chapters.closed_form.experiments.networks import network
 
 
 def drift(name: str, setting: str, method: str = "sBNN") -> tuple[float, float] | None:
@@ -37,39 +36,6 @@ def drift(name: str, setting: str, method: str = "sBNN") -> tuple[float, float] 
         if (key[0], key[1], key[3]) == (setting, method, "inclusion_cdf")
     ]
     return 100 * _pushed(params, candidate, prior), 100 * float(np.mean(moved))
-
-
-def left_by_penalty(name: str, setting: str, method: str = "sBNN") -> tuple[float, float] | None:
-    """Of the random weights before any training, the percentage beyond the threshold, and what the penalty leaves.
-
-    A network that is pre-trained begins the training with the penalty elsewhere: this says what would be in the slab
-    if no data had moved a weight. The penalty alone draws a mean to zero at the rate of equation (sbnn-gradient), so
-    that after the whole training the means above a border are still in the slab.
-
-    Args:
-        name, setting, method: as for `drift`.
-
-    Returns:
-        Shares of all weights beyond equation (sbnn-threshold) first and, by the penalty alone, last; None where nothing
-        beyond the smoke profile is stored.
-    """
-    if (found := _settings(name, setting, method)) is None:
-        return None
-    params, candidate, prior = found
-    start = network(params, "deterministic", 80_000)
-    size = torch.cat([p.detach().abs().flatten() for one in start for p in weights_of(one)])
-    grid = torch.logspace(-4, 0, 20_001, dtype=torch.float64)
-    second = grid**2 + candidate["initial_scale"] ** 2
-    beyond = bF.inclusion_log_odds(second, prior) > 0
-    time = torch.cumulative_trapezoid(1 / bF.expected_precision(second, prior), grid.log())
-    border = grid[1:][time - time[beyond[1:]][0] > _dose(params, candidate)][0]
-    first, last = (100 * float((size > least).double().mean()) for least in (grid[beyond][0], border))
-    return first, last
-
-
-def weights_of(layer: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """Weight and bias of a linear or convolutional layer; nothing of another one."""
-    return list(layer.parameters()) if isinstance(layer, (torch.nn.Linear, torch.nn.Conv2d)) else []
 
 
 def _settings(name: str, setting: str, method: str) -> tuple[dict, dict, bF.MixturePrior] | None:

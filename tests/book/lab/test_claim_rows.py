@@ -164,8 +164,20 @@ def test_two_metrics_are_added_where_one_network_must_have_both(stored):
 def test_a_method_divides_in_pairs(stored):
     stored(numbers((2.0, 4.0, 9.0)), numbers((1.0, 2.0, 3.0), "N"))  # 2, 2, 3: mean 2.3333, s.e. 1/3, t(2) = 4.302653
     found = _measured(method="M", over="N", says="above", than=0.89)  # the interval begins at .899116
-    assert found == Evidence("an-experiment, a, M, rmse_test, over N: 2.333 ± 0.33 (n = 3), above 0.89", True)
+    text = "an-experiment, a, M, rmse_test, over N: 2.333 ± 0.33 (n = 3), above 0.89"
+    assert found == Evidence(text, True, chance=pytest.approx(0.0494, abs=1e-4))  # t = 4.33
     assert _measured(method="M", over="N", says="above", than=0.9).holds is None
+
+
+def test_one_metric_is_correlated_with_another_over_settings(stored):
+    first = {"x=0": (0.0, 0.0, 0.0), "x=1": (1.0, 2.0, 1.0), "x=2": (2.0, 4.0, 0.0), "x=3, else": (9.0, 9.0, 9.0)}
+    rows = [numbers(values, setting=name) for name, values in first.items()]
+    stored(*rows, *(numbers((k, k, k), setting=name, metric="nll") for k, name in enumerate(first)))
+    found = _measured(setting="x=0 | x=[12]", method="M", metric="rmse_test", along="nll", says="above", than=-1)
+    about = "an-experiment, x=0 | x=[12], M, correlation of rmse_test and nll"
+    assert found.text == f"{about}: 0.6667 ± 0.33 (n = 3), above -1"  # 1, 1 and 0
+    assert found.holds is True
+    assert found.chance == pytest.approx(0.0377, abs=1e-4)  # t = 5
 
 
 @pytest.mark.parametrize("behind", ["M", "N"])

@@ -123,6 +123,19 @@ def test_a_claim_about_all_is_not_broken_by_one_of_many_rows_by_chance(stored):
     assert _of_many(stored, "order", -0.7)[0] == "contradicted" == _of_many(stored, "order", -5.0, 0.0)[0]
 
 
+@pytest.mark.parametrize("kind", ["order", "universal"])
+def test_a_claim_is_not_partly_so_by_one_of_many_rows_by_chance(stored, kind):
+    word, reason, short = _of_many(stored, kind, 0.7, 0.0)  # t = 3.4, p = .042, of two rows
+    assert word == "undecided"
+    assert reason == "holds in 0, fails in 0, undecided in 2 of 2 rows; 1 holds alone, but not by Holm's correction"
+    assert short == "undecided in 2 (1 holds alone, not by Holm's correction) of 2 comparisons"
+    assert "; 2 hold and 1 fail alone, but not" in _of_many(stored, kind, 0.7, 0.7, -0.7)[1]
+    assert _of_many(stored, kind, 0.7, -5.0)[0] == "contradicted"
+    assert _of_many(stored, kind, 5.0, 0.0)[0] == "partly"  # t = 24
+    assert _of_many(stored, kind, 0.7)[0] == "reproduced" == _of_many(stored, kind, 0.7, 0.7)[0]
+    assert _of_many(stored, "contrast", 0.7, 0.0)[0] == "partly"
+
+
 def test_published_cells_of_a_claim_about_all_are_corrected_too(stored):
     about = {"values": (1.0, 2.0, 3.0), "published": 0.0, "verdict": "worse", "margin": 0.1, "error": 0.4}
     every = (Row("an-experiment"),)

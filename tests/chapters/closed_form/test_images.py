@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bnnlib import functional as bF
 from bnnlib.nn import bayesian_layers, mean_weights
 from book import lab
 from book.lab import Cell
@@ -100,3 +101,27 @@ def test_the_whole_kl_term_counts_after_the_warm_up(monkeypatch):
     assert weights[20:] == [0.3] * 180
     sbnn_images.train(model, data, params, candidate, CPU, 0, None)
     assert [asked["kl_scale"](epoch) for epoch in (0, 199)] == [0.3, 0.3]
+
+
+def test_what_begins_in_the_slab_on_mnist_as_published():
+    """With 400 units every weight of the first start does, of the other one those with a large mean alone."""
+    cells = {one.setting: one for one in lab.get("sbnn-mnist").profiles["book"]()}
+    odds = {}
+    for name in ("400, as published", "400, smaller start, rate 0.005", "1200, as published"):
+        (candidate,) = cells[name].params["candidates"]
+        prior = prior_of(candidate)
+        smallest = torch.tensor(prior.pop("initial_scale") ** 2, dtype=torch.float64)
+        odds[name] = float(bF.inclusion_log_odds(smallest, bF.mixture_prior(**prior)))
+    first, other, wide = odds.values()
+    assert first > 20 > 1 > wide > 0 > other
+    slower, usual = (cells[name].params["candidates"][0]["learning_rate"] for name in list(odds)[1:])
+    assert (slower, usual) == (0.005, 0.05)
+    assert cells["400, smaller start, rate 0.005"].params["epochs"] == 300
+
+
+def test_deep_compression_goes_to_one_share_with_all_of_its_epochs():
+    cells = [one for one in lab.get("sbnn-lenet").profiles["book"]() if one.setting == "LeNet-5, at once 98.5"]
+    assert [one.replicates for one in cells] == [(0,), (1,), (2,)]
+    for one in cells:
+        assert (one.method, one.params["drop_rates"]) == ("DC", [0, 98.5])
+        assert sbnn_images.first_epochs(one.params) + one.params["retrain"] == one.params["epochs"] == 26

@@ -50,7 +50,7 @@ def test_rows_have_the_names_that_the_figures_read():
     other = _run("sbnn-influence", EXPERIMENTS["sbnn-influence"].profiles["smoke"]()[1]).rows
     assert {r["setting"] for r in other} == {f"{r['setting']}, log tau1=-1, log tau0=-1.5" for r in first}
     third = [r for cell in EXPERIMENTS["sbnn-selection"].profiles["smoke"]() for r in _run("sbnn-selection", cell).rows]
-    rules = {"BNN-VS-CV", "BNN-VS, true share", "keep all", "keep none"}
+    rules = {"BNN-VS-CV", "BNN-VS, true share", "BNN, inputs of LM", "keep all", "keep none"}
     assert {r["method"] for r in third} == {"NN", "NN-Dr", "LM", "BNN", "BNN-VS"} | rules
     assert {"D=10, alpha=2, pi=0.2", "D=10, alpha=2, pi=0.9", "D=20, alpha=2, pi=0.2"} < {r["setting"] for r in third}
     assert _values(third, "BNN-VS-CV", "detected_share").keys() == {("cv, pi=0.2", 0), ("cv, pi=0.2", 1)}
@@ -157,17 +157,39 @@ def test_the_kept_share_is_chosen_without_the_test_rows():
     assert curves[0].shape == (len(selection.SHARES), 2, 2)
 
 
+def test_a_second_network_has_the_inputs_of_the_linear_model():
+    (cell,) = [one for one in EXPERIMENTS["sbnn-selection"].profiles["smoke"]() if one.method == "BNN, inputs of LM"]
+    found = _values(_run("sbnn-selection", cell).rows, cell.method, "mse_train")
+    assert found.keys() == {(f"D=10, alpha=2, pi={pi}", k) for pi in (0.1, 0.2) for k in (0, 1)}
+    data = selection._data(cell, CPU)
+    size = np.stack([np.linalg.lstsq(np.c_[x, np.ones(len(x))], y, rcond=None)[0][:-1, 0] for x, y in _sets(data)])
+    kept = torch.tensor(np.argsort(-abs(size))[:, :2].copy())
+    part = nets.columns(data, kept)
+    build = partial(nets.sbnn, prior=cell.params["prior"])
+    model, _ = nets.Trainings(None, CPU, 53).fit(build, part.x, part.y, cell.params)
+    x, y = part.x.transpose(0, 1), part.y.transpose(0, 1)
+    by_hand = nets.mse(model, x, y, torch.Generator().manual_seed(53)).tolist()
+    assert [*found.values()] == pytest.approx(by_hand)
+
+
+def _sets(data):
+    return zip(data.x.transpose(0, 1).numpy(), data.y.transpose(0, 1).numpy(), strict=True)
+
+
 def test_pruning_curve_equals_one_computed_by_hand():
     """The same networks, trained again, with the lowest p* of all layers and biases set to 0 by NumPy."""
     cell = EXPERIMENTS["sbnn-pruning"].profiles["smoke"]()[0]
     cell = dataclasses.replace(cell, params=cell.params | {"epochs": 40, "num_samples": 200})
     rows = _run("sbnn-pruning", cell).rows
-    assert len({row["metric"] for row in rows}) == 20
+    metrics = [row["metric"] for row in rows if row["method"] == "sBNN"]
+    assert len({*metrics} - {"mse_test"}) == 20
     for order in ("signal-to-noise", "magnitude"):
         assert _values(rows, "sBNN", "mse_test_at_0") == _values(rows, order, "mse_test_at_0")
     data = selection._data(cell, CPU)
     build = partial(nets.sbnn, prior=cell.params["prior"])
     model, _ = nets.Trainings(None, CPU, 55).fit(build, data.x, data.y, cell.params)
+    draws = nets.mse(model, data.test_x, data.test_y, torch.Generator().manual_seed(55)).tolist()
+    assert [*_values(rows, "sBNN", "mse_test").values()] == pytest.approx(draws)
     mean, inclusion = model.posterior.mean().numpy(), model.posterior.inclusion_log_odds().numpy()
     for percent in (0, 50, 95):
         found = _values(rows, "sBNN", f"mse_test_at_{percent}")
