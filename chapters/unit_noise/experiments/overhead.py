@@ -22,8 +22,8 @@ What an outcome means: "almost no" is taken as less than a tenth.
 2. Some do: partly, and the text says which. The VGG-like network alone: it is a matter of size.
 3. None does: the layer costs more than a tenth on such a machine.
 
-By the same three the paper's words are judged by "SBP, as used" and, on the VGG-like network, by the bare layer, which
-costs no less. The bare layer of the small networks stays in the table.
+By the same three the paper's words are judged by "SBP, as used" and, on the VGG-like network, by the bare layer, the
+only one that was run there. The bare layer of the small networks stays in the table.
 """
 
 from __future__ import annotations

@@ -4,11 +4,13 @@
 widths will do: random weights, noise that is wide for as many units as went, and `compress`. Features in front of the
 dense layer of LeNet-5 are spread evenly over the maps that are left. "published widths" are those of the authors'
 table, timed here. Dense and compressed network take turns on one thread of a CPU, and each counts by its least
-processor time over the repeats, so that other work on the machine does not.
+processor time over the repeats, so that other work on the machine counts little. It is not nothing: the trial below and
+the run have the same widths, and ratios of LeNet-500-300 that differ by up to a quarter.
 
 Written down before the run, after a trial (LeNet-5 2.7, 2.6 and 3.2 times at a batch of 256, LeNet-500-300 6.3, 6.0 and
 7.2, published widths of LeNet-5 5.7): if the ratio at a batch of 256 is above 1, decided by t over the three networks,
-the exact price makes the network faster. How near it is to the published ratio says nothing: other hardware.
+the exact price makes the network faster. How near it is to the published ratio says nothing: other hardware. Batch 1 is
+measured, too; nothing was written down of it.
 """
 
 from __future__ import annotations
