@@ -59,7 +59,8 @@ def by_trials(task: str, metric: str, reference: str, wide: bool = False) -> lis
     if wide:
         first = beside(task, metric, reference, WIDE)
     else:
-        first = {row["method"]: row for row in standing(task, 1, metric, beside=reference) if row["method"] != reference}
+        rows = standing(task, 1, metric, beside=reference)
+        first = {row["method"]: row for row in rows if row["method"] != reference}
     box = f"{WIDE}, " if wide else ""
     every = [first, *(beside(task, metric, reference, f"{box}trials {number}") for number in SEQUENCES)]
     return every if all(every) else []
