@@ -20,6 +20,10 @@ from chapters.side_by_side.uci import SMALL
 from chapters.side_by_side.uci import TASKS as TABLES
 
 SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "correlated"}
+WIDELY = {"noise": "unit_noise", "vd": "sparse_vd", "dirac": "spike_slab", "pruned": "gradual_pruning"}
+LAST_TRIALS = "trials 2"
+# on simulation II with learning rates up to 0.1, by sequence of trials
+PASS_THE_LASSO = [{"unit_noise", "gradual_pruning"}, {"unit_noise"}, {"gaussian_spike_slab"}]
 # key: (method, the other) of a difference in RMSE
 PAIRS = {
     "gain": ("sghmc_sa", "ensemble"),
@@ -50,7 +54,6 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         for key, method in (("gain", "sghmc_sa"), ("dirac", "spike_slab"), ("vd", "sparse_vd")):
             said[f"{key}-{short}-4"] = _gap(task, method, "ensemble", 4)
         said[f"ahead-{short}-4"] = _gap(task, "sparse_vd", "sghmc_sa", 4)
-        said[f"pruned-selects-{short}"] = _gap(task, "gradual_pruning", "spike_slab", 4, metric="selection_error")
         missed = values(task, 1, "knockoffs", "fnr")
         said[f"knockoffs-missed-{short}"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
     for budget in (1, 4):
@@ -74,7 +77,7 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[key] = lab.number(found.mean() if len(found) else None, form)
     taken = values("simulation-2", 4, "gradual_pruning", "fpr")
     said["pruned-wrong"] = lab.number(taken.mean() if len(taken) else None, "{:.0f}")
-    return said | _selecting() | _kept() | _wide() | _images() | _attacked() | _tables() | _tables_later()
+    return said | _selecting() | _kept() | _wide() | _trials() | _images() | _attacked() | _tables() | _tables_later()
 
 
 def _selecting() -> dict[str, str]:
@@ -93,7 +96,7 @@ def _kept() -> dict[str, str]:
 def _wide() -> dict[str, str]:
     """What learning rates up to 0.1 and 0.3 change in the simulations, beside the ensemble with them."""
     said: dict[str, str] = {}
-    shown = {"noise": "unit_noise", "vd": "sparse_vd", "dirac": "spike_slab", "pruned": "gradual_pruning"}
+    shown = WIDELY
     yes, no = "better", "undecided"
     boxes: dict[str, tuple[str, dict[str, list[str]], set[str], list[str]]] = {
         kept.WIDE: (
@@ -138,6 +141,46 @@ def _wide() -> dict[str, str]:
         same = [one.mean() for one in wrong if len(one)]
         assert same in ([100.0, *same[1:2], 100.0], []), "all as before"
         said[f"{name}-dirac-wrong"] = lab.number(wrong[1].mean() if len(wrong[1]) else None, "{:.0f}")
+    return said
+
+
+def _trials() -> dict[str, str]:
+    """What three sequences of eight trials agree on, with learning rates up to 0.03 and to 0.1."""
+    said: dict[str, str] = {}
+    shown = {**WIDELY, "sampler": "sghmc_sa"}
+    better: dict[tuple[str, str], list[int | None]] = {(key, task): [] for key in shown for task in SHORT}
+    for wide, box in ((False, ""), (True, "-wide")):
+        passed, turned = [], {}
+        for name, metric, reference in (("trials", "rmse", "ensemble"), ("inputs", "selection_error", "lasso")):
+            every = {task: kept.by_trials(task, metric, reference, wide) for task in SHORT}
+            words = {
+                (one, task): [found[one]["verdict"] for found in three]
+                for task, three in every.items()
+                for one in METHODS
+                if three and one in three[0]
+            }
+            alike = [len(set(three)) == 1 for three in words.values()]
+            whole = all(every.values())
+            said[f"{name}-all"] = lab.number(len(alike) if whole else None, "{:.0f}")
+            said[f"{name}-same{box}"] = lab.number(sum(alike) if whole else None, "{:.0f}", ordered=True)
+            turned[name] = {one for one, three in words.items() if {"better", "worse"} <= set(three)}
+            if name == "inputs":
+                passed = [{one for one, three in words.items() if three[k] == "better"} for k in range(3)]
+                continue
+            for (key, task), counts in better.items():
+                three = words.get((shown[key], task))
+                counts.append(three.count("better") if three else None)
+        second = [{(one, "simulation-2") for one in names} for names in PASS_THE_LASSO]
+        assert passed in ([set()] * 3, second if wide else []), "who passes the lasso"
+        assert turned["trials"] <= ({("unit_noise", "sparse-teacher")} if wide else set()), "none turns round"
+    for (key, task), counts in better.items():
+        text = None if None in counts else "; ".join(map(str, counts))
+        said[f"trials-{key}-{SHORT[task]}"] = lab.number(text, ordered=True)
+    said["trials-lost"] = _gap("simulation-2", "sghmc_sa", "ensemble", kind=LAST_TRIALS)
+    found = kept.beside("simulation-2", "rmse", "ensemble", LAST_TRIALS)
+    assert not found or found["sghmc_sa"]["verdict"] == "undecided", "the sampler's lead that goes"
+    first = [found["unit_noise"]["verdict"] for found in kept.by_trials("simulation-2", "rmse", "sghmc_sa", wide=True)]
+    assert first in ([], ["better", "better", "undecided"]), "passes the sampler in two draws of three"
     return said
 
 
