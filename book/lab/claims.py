@@ -14,7 +14,6 @@ from __future__ import annotations
 import html
 import math
 import re
-import statistics
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -40,6 +39,8 @@ KINDS = ("value", "order", "universal", "contrast")
 SAYS = ("above", "below", "near")
 # why a claim fails here: a stored run lands on what is claimed, it fails without a run of ours, or nothing explains it
 WHYS = ("Cause: ", "In itself: ", "We do not know; ")
+TIED = 5
+"""Fewer replicates than this that are all equal decide nothing: so few differences of percentages are often equal."""
 HOLDS, FAILS = {verdicts.AGREES, verdicts.BETTER}, {verdicts.WORSE, verdicts.DIFFERS, verdicts.DIVERGED}
 Rows = list[dict[str, Any]]
 
@@ -49,7 +50,8 @@ class Evidence:
     """What one row says: whether the claim `holds` there, None where nothing is decided.
 
     `why` is the reason why it has no say (not run, not comparable). `chance` is how often a mean fails, or holds, so
-    clearly by chance alone; 0 of what is no mean.
+    clearly by chance alone; 0 of what is no mean, and of published cells that agree or are better, which no correction
+    for the number of rows can take away.
     """
 
     text: str
@@ -82,8 +84,9 @@ class Claim:
 
         A claim is reproduced where it holds in all rows that have a say, and contradicted where it fails in all that
         are decided, or, of a universal claim, in one. Of many rows one fails or holds by chance: a universal claim and
-        an order count only those as failed that do so together by Holm's correction for the number of rows that have a
-        say, and are partly so only if a row holds by the same correction. All rows may hold without it.
+        an order count only those rows that fail, or hold, together by Holm's correction for the number of rows that
+        have a say. All rows may hold without it. Where rows fail by it and none holds by it, an order is contradicted
+        only if more fail than hold by themselves.
         """
         if self.not_tried:
             return NOT_TRIED, self.not_tried
@@ -93,13 +96,14 @@ class Claim:
         if not said:
             return NOT_TRIED, "; ".join(dict.fromkeys(silent)) or "no row of this name is stored"
         good, bad, alone = self.counts(said)
+        outweighed = self.kind == "universal" or bad > sum(one.holds is True for one in said)
         some = f"holds in {good}, fails in {bad}, undecided in {len(said) - good - bad} of {len(said)} rows"
         if alone:
             some += f"; {alone} alone, but not by Holm's correction"
         if silent:
             some += f"; {len(silent)} more have no say ({silent[-1]})"
         if bad and (self.kind == "universal" or not good):
-            return CONTRADICTED, some
+            return (CONTRADICTED if outweighed else verdicts.UNDECIDED), some
         if not good:
             return verdicts.UNDECIDED, some
         return (REPRODUCED if good == len(said) else PARTLY), some
@@ -109,11 +113,11 @@ class Claim:
         held, failed = ([one.chance for one in said if one.holds is wanted] for wanted in (True, False))
         if self.kind not in ("universal", "order"):
             return len(held), len(failed), ""
-        good, bad = len(held), holm(failed, len(said))
-        if good < len(said) and not holm(held, len(said)):
-            good = 0  # of so many rows, some hold so clearly by chance
-        alone = [f"{len(held)} hold{'s' * (len(held) == 1)}"] if len(held) > good else []
-        alone += [f"{len(failed) - bad} fail"] if len(failed) > bad else []
+        good, bad = len(held) if len(held) == len(said) else holm(held, len(said)), holm(failed, len(said))
+        more = len(held) - good
+        alone = [f"{more} hold{'s' * (more == 1)}"] if more else []
+        more = len(failed) - bad
+        alone += [f"{more} fail{'s' * (more == 1)}"] if more else []
         return good, bad, " and ".join(alone)
 
 
@@ -123,8 +127,6 @@ class Row:
 
     Args:
         setting, method, metric: which; patterns with ``*``. A metric that no table lists is named in full.
-        along: a metric; the numbers are the correlations with it, over the settings of each replicate. Their patterns
-            are then parted by `` | ``.
         minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
         plus_metric: a metric that is added to the first of the same replicate, for what both must be; "" for none.
         every, some: every replicate must, or one of them, not their mean.
@@ -139,7 +141,6 @@ class Row:
     minus_metric: str = ""
     plus_metric: str = ""
     over: str = ""  # a method that divides, in pairs
-    along: str = ""
     says: str = ""  # one of `SAYS`; "" for published cells
     than: float = 0.0  # the number beside which it stands
     tolerance: float = 0.0  # of "near": within it the whole interval must lie
@@ -149,9 +150,6 @@ class Row:
 
     def evidence(self) -> Iterator[Evidence]:
         """What the stored rows say."""
-        if self.along:
-            yield self._correlated()
-            return
         for row in (*_rows(self.experiment), *unlisted(self.experiment, self.metric)):
             if all(fnmatchcase(row[key], getattr(self, key)) for key in ("setting", "method", "metric")):
                 if self.says:
@@ -186,20 +184,6 @@ class Row:
         numbers = self._numbers(row, others)
         return self._told(self._name(row), numbers, bool(others))
 
-    def _correlated(self) -> Evidence:
-        values: dict[str, dict[int, dict[str, float]]] = {self.metric: {}, self.along: {}}
-        for metric, found in values.items():
-            for row in (*_rows(self.experiment), *unlisted(self.experiment, metric)):
-                known = (row["method"], row["metric"]) == (self.method, metric)
-                if known and any(fnmatchcase(row["setting"], one) for one in self.setting.split(" | ")):
-                    for replicate, value in zip(row["replicates"], row["values"], strict=True):
-                        found.setdefault(replicate, {})[row["setting"]] = value
-        first, second = values.values()
-        pairs = {k: [(first[k][one], second[k][one]) for one in first[k]] for k in sorted(first)}
-        numbers = [statistics.correlation(*zip(*pair, strict=True)) for pair in pairs.values()]
-        name = f"{self.experiment}, {self.setting}, {self.method}, correlation of {self.metric} and {self.along}"
-        return self._told(name, numbers, False)
-
     def _told(self, name: str, numbers: list[float], paired: bool) -> Evidence:
         """What the numbers of the replicates say."""
         n = len(numbers)
@@ -213,7 +197,8 @@ class Row:
         text = f"{name}: {mean:.4g}" + ("" if n < 2 else f" ± {error:.2g}") + f" (n = {n})"
         text += f", {self.says} {self.than:g}" if self.than or not paired else ""
         towards = self._towards(mean)
-        if not decided(towards, error, n):
+        alike = n < TIED and max(numbers) - min(numbers) <= 1e-9 * abs(mean)  # but for rounding
+        if alike or not decided(towards, error, n):
             return Evidence(text)
         return Evidence(text, towards > 0.0, chance=chance(abs(towards), error, n - 1))
 

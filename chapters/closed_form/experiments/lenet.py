@@ -11,7 +11,7 @@ gained from short to longer, by means over runs, arithmetic is the cause if it g
 gains less than one third, and else both. The rivals were not tuned: Sparse VD is trained as in chapter 5. DC trains
 the whole network for half of the epochs and goes through all drop rates with few at each; "at once" it goes to the
 published one and retrains for the other half. At 98 to 98.7 % DC has had 18 to 21 of its 26 epochs (LeNet-5), sBNN all;
-"at once 98.5" spends all of them on that one share, where sBNN leads. Written down before it ran: the lead there is
+"at once 98.5" goes to that share after half of them, since sBNN leads there. Written down before it ran: the lead is
 DC's schedule if sBNN is not decided to err less than this and this errs less than DC, decided; it stands if sBNN is
 decided to err less; and else we do not know. The start of sBNN was chosen on held-out images between two, in one run
 of fewer epochs. The sparsity that is reported is the highest drop rate that costs at most 0.1 points on the held-out
