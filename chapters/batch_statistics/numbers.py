@@ -183,7 +183,7 @@ def _noise() -> dict[str, str]:
     ranks = lab.stored_values(*AGAIN, REAL, "entropy_rank")
     texts["again-rank"] = lab.number(ranks.min() if len(ranks) else None, "{:.3f}")
     sizes = _fit_sizes()
-    texts |= {"again-batches": f"{sizes[1]:,}", "again-perfect": f"{perfect_tail(*sizes):.3f}"}
+    texts |= {"again-batches": f"{sizes[1]}", "again-perfect": f"{perfect_tail(*sizes):.3f}"}
     return texts | {f"again-{short}": lab.number(_worst(what), "{:.3f}") for short, what in LAWS.items()}
 
 
