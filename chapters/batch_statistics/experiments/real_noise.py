@@ -11,10 +11,14 @@ BN, matched       the same with the geometric mean, m_mu and exp m_sigma
 SBN               50 draws from r(mu) r(sigma)
 Real mini-batches 50 draws of the statistics of one of the 1,000 mini-batches
 
+A first run measured the fit (5 below) with moments of the 1,000 mini-batches and 2,000 fresh ones; this one has numbers
+of its own for it, and is otherwise the same.
+
 There are five networks of one epoch and three of five (those of five are `sbn-noise-five`, for which the time
 did not suffice: it can be run and has not). Each way has a temperature of its own, fitted by likelihood on 1,000
 training images that were held out ("_scaled"), and is measured at the temperatures 2 and 4 too ("auroc_T2",
-"auroc_T4"), which nobody fitted.
+"auroc_T4"), which nobody fitted; but both had been looked at on three of these networks and the same test images before
+this was written, and 4 had won.
 
 What an outcome means, over the networks of a setting, by t of their number:
 
@@ -31,9 +35,12 @@ What an outcome means, over the networks of a setting, by t of their number:
    an image's own draws know something of it; above zero, they know less than nothing; otherwise nothing is seen.
 4. *The averages.* What BN, arithmetic changes against BN is freshness, and from there to BN, matched the mean; each is
    named as a cause of a change in NLL, error or entropy alone where its own step is decided.
-5. *The fit.* Kolmogorov-Smirnov distances to 2,000 fresh mini-batches, for each layer the value that 90 % of the units
-   stay below: the law fits the layer where the mean over networks is below 0.05, five points of probability (a perfect
-   fit has 0.027). Of one network of one epoch 0.052 was known beforehand for the dense layer's sigma.
+5. *The fit.* Kolmogorov-Smirnov distances to 10,000 fresh mini-batches of the law whose moments are those of 10,000
+   others, for each layer the value that 90 % of the units stay below: the law fits the layer where the mean over
+   networks is decided below 0.05, five points of probability, and does not where it is decided above; otherwise it is
+   open. (A perfect law has 0.015 with these numbers.) Of one network of one epoch 0.052 was known before the bound for
+   the dense layer's sigma, and from the first run a mean of 0.058; but by simulation a perfect law would have had 0.037
+   there, and laws that are 0.03 to 0.04 away as much as 0.058. The bound is kept.
 """
 
 from __future__ import annotations
@@ -108,6 +115,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
                 found |= noise.measures(shown[0], shown[1][0], sizes["test"], torch.Generator().manual_seed(replicate))
                 found |= {"auroc_ranked": noise.ranked(shown[0], sizes["test"], PERMUTATIONS, seed=1_000 * replicate)}
             rows += rows_of(cell, found, method=name)
+        match_moments(stochastic, training_batches(images, params, params["fit_batches"], random))  # after all draws
         fresh = collect_statistics(model, training_batches(images, params, params["shown_batches"], random))
     return CellResult(rows + rows_of(cell, _fits(stochastic, fresh), method="SBN"))
 
@@ -159,10 +167,11 @@ def _cells(setting: str, given: dict, replicates: int) -> list[Cell]:
     return [Cell(setting, "BN", (replicate,), params) for replicate in range(replicates)]
 
 
-_BOOK = _MNIST | {"bfloat16": True, "batches": 1_000, "shown_batches": 2_000}
+_BOOK = _MNIST | {"bfloat16": True, "batches": 1_000, "fit_batches": 10_000, "shown_batches": 10_000}
 _BOOK |= {"warm_rows": 1_000, "known_rows": 500, "other_rows": 500}
 _SMOKE = {"data": "digits", "held_out": 300, "classes": 10, "unknown": "digits", "unknown_rows": 100, "draws": 3}
-_SMOKE |= {"bfloat16": False, "batches": 40, "shown_batches": 40, "warm_rows": 30, "known_rows": 20, "other_rows": 10}
+_SMOKE |= {"bfloat16": False, "batches": 40, "fit_batches": 40, "shown_batches": 40}
+_SMOKE |= {"warm_rows": 30, "known_rows": 20, "other_rows": 10}
 
 PLANS = {"sbn-noise": ("LeNet-5", 5), "sbn-noise-five": ("LeNet-5, 5 epochs", 3)}
 
@@ -177,7 +186,7 @@ EXPERIMENTS = [
         reads=reads,
         schedules=schedules,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
-        tiny=TINY | {"warm_rows": 30, "known_rows": 20, "other_rows": 10},
+        tiny=TINY | {"fit_batches": 10, "warm_rows": 30, "known_rows": 20, "other_rows": 10},
         budget=epochs_of,
     )
     for name, (setting, number) in PLANS.items()

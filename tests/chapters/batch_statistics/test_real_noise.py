@@ -5,9 +5,12 @@ import math
 import pytest
 import torch
 
+from bnnlib import metrics
+from bnnlib.nn import match_moments, to_stochastic_batch_norm
 from book import lab
 from chapters.batch_statistics import noise
 from chapters.batch_statistics.experiments import real_noise
+from chapters.batch_statistics.numbers import perfect_tail
 from chapters.batch_statistics.statistics import collect_statistics
 
 
@@ -47,8 +50,26 @@ def test_a_temperature_that_nobody_fitted_is_that_of_the_averaged_probabilities(
     sizes, labels = {"validation": 4, "test": 6, "unknown": 5}, torch.randint(3, (10,), generator=torch.manual_seed(0))
     logits = torch.randn(7, 15, 3)
     found = real_noise._measured(logits, sizes, {"validation": labels[:4], "test": labels[4:]})
-    warm = (logits.double().softmax(-1).mean(0).log() / 2).log_softmax(-1)[4:10]
+    average = logits.double().softmax(-1).mean(0)
+    warm = (average.log() / 2).log_softmax(-1)[4:10]
     assert found["nll_T2"] == pytest.approx(-warm[range(6), labels[4:]].mean().item())
+    hot = (average.log() / 4).softmax(-1)
+    entropy = -(hot * hot.log()).sum(-1)
+    assert found["auroc_T4"] == pytest.approx(metrics.auroc(entropy[10:], entropy[4:10]))
+
+
+def test_a_perfect_law_is_as_far_from_its_draws_as_the_theory_says():
+    torch.manual_seed(0)
+    stochastic = to_stochastic_batch_norm(torch.nn.Sequential(torch.nn.Linear(3, 400), torch.nn.BatchNorm1d(400)))
+    match_moments(stochastic, torch.randn(20, 16, 3))
+    m, n = stochastic[1].moments(), 300
+    drawn = (m.mean + m.mean_spread * torch.randn(n, 400), m.log_scale + m.log_scale_spread * torch.randn(n, 400))
+    found = real_noise._fits(stochastic, {"1": drawn})
+    for what in ("mean", "scale"):
+        assert found[f"ks_{what}_1_median"] == pytest.approx(0.83 / n**0.5, rel=0.05)
+        assert found[f"ks_{what}_1"] == pytest.approx(1.22 / n**0.5, rel=0.08)
+    # with moments of as many draws a perfect law is nearer, with fewer it is further away
+    assert perfect_tail(n, n) > 1.22 / n**0.5 > perfect_tail(100 * n, n) * 0.95
 
 
 def test_a_smoke_cell_has_five_ways_and_the_noise_of_two():
