@@ -60,17 +60,35 @@ def _headline(found: Found) -> str:
     if not found:
         return "No results are committed yet."
     said = sum(by_paper(found).values(), Counter())
-    _, good, bad = _decided(said)
+    good, bad = _decided(said)
+    most, alike = _most_alike(found)
     return (
         f"Of the {said['cells']} numbers that the papers print of their own methods, {good} agree or come out better "
-        f"here and {bad} do not; {said['undecided']} are undecided, {said['not comparable']} cannot be "
-        f"compared, {said['not run']} were not run{_by_design(said)} ([what came out](#what-came-out))."
+        f"here ({alike} of them are of one experiment, `{most}`) and {bad} do not. Of the others we cannot say: "
+        f"{said['undecided']} are undecided, {said['not comparable']} cannot be compared, {said['not run']} were not "
+        f"run{_by_design(said)} ([what came out](#what-came-out))."
     )
 
 
-def _decided(said: Counter) -> tuple[int, int, int]:
-    """How many verdicts chance could have turned; that agree or are better; that do not, diverged ones with them."""
-    return sum(said[one] for one in DECIDED), said["agrees"] + said["better"], sum(said[one] for one in UNLIKE)
+def _decided(said: Counter) -> tuple[int, int]:
+    """How many agree or are better; how many do not, diverged ones with them."""
+    return said["agrees"] + said["better"], sum(said[one] for one in UNLIKE)
+
+
+def _most_alike(found: Found) -> tuple[str, int]:
+    """The experiment with the most own numbers that agree or are better, and how many."""
+    alike = {name: sum(one["counts"]["own"][word] for word in ("agrees", "better")) for name, one in found.items()}
+    return max(alike.items(), key=lambda item: item[1])
+
+
+def _tested(found: Found) -> tuple[int, int]:
+    """Own numbers that chance could put outside of their interval, and how many are outside.
+
+    A number is outside however wide its interval is, and undecided inside of a wide one ("t s"): so those count, too.
+    """
+    own = [row for one in found.values() for row in one["cells"] if row["kind"] == "own"]
+    outside = sum(_word(row) in DECIDED[1:] for row in own)
+    return outside + sum(row["verdict"].startswith(("agrees", "undecided: t s")) for row in own), outside
 
 
 def _by_design(said: Counter) -> str:
@@ -83,19 +101,21 @@ def _own(found: Found) -> str:
         return "No results are committed yet."
     said = sum(by_paper(found).values(), Counter())
     rest = {kind: sum(by_paper(found, kind).values(), Counter())["cells"] for kind in KINDS}
-    decided, good, bad = _decided(said)
-    alike = {name: sum(one["counts"]["own"][word] for word in ("agrees", "better")) for name, one in found.items()}
-    most = max(alike, key=lambda name: alike[name])
+    good, bad = _decided(said)
+    most, alike = _most_alike(found)
+    tested, outside = _tested(found)
     return (
         f"The five papers print {said['cells']} numbers of the methods that they propose. Each is counted once, by its "
         "[verdict](verdicts.md), however many of our rows stand beside it:\n\n"
         f"{verdicts_by_paper(found)}\n\n"
-        f"So {good + bad} are decided: {good} agree or are better (of these {alike[most]} "
+        f"So {good + bad} are decided: {good} agree or are better (of these {alike} "
         f"belong to one experiment, `{most}`), {bad} do not; "
         f"{said['undecided']} are undecided, {said['not comparable']} not comparable, {said['not run']} not "
         f"run{_by_design(said)}. The last line counts, of the numbers whose published budget is known and that we ran, "
-        "those with half of it or more. Chance alone puts up to "
-        f"{round(BY_CHANCE * decided)} of the decided ones outside of their intervals. Another {rest['rival']} numbers "
+        "those with half of it or more. Were all published numbers true, about "
+        f"{BY_CHANCE * tested:.0f} of the {tested} that were tested (decided, or undecided for the width of the "
+        "interval) would lie outside of their intervals by chance, fewer where the printed number is coarse; "
+        f"{outside} do. Another {rest['rival']} numbers "
         f"are of methods that the papers quote, {rest['oracle']} check our own references; they stand apart."
     )
 
