@@ -215,17 +215,21 @@ def _readings(chapters: Chapters) -> str:
         if not name.startswith("side-"):
             continue
         read: dict[str, set[str]] = {}
+        last: set[str] = set()
         for result in history.versions(name, one["profile"]):
+            last = set()
             for about, rows in store.by_cell(result):
                 # times are of a machine: a cell that says the same but for them was not read again
                 values = [row for row in rows if not row["metric"].startswith("seconds")]
-                told = read.setdefault(f"{about['cell']['setting']}, {about['cell']['method']}", set())
+                last.add(label := f"{about['cell']['setting']}, {about['cell']['method']}")
+                told = read.setdefault(label, set())
                 told.add(hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest())
         again = [label for label, versions in read.items() if len(versions) > 1]
-        lines.append([f"`{name}`", str(len(one["runs"])), str(len(read) - len(again)), "; ".join(again) or "–"])
+        counts = (len(one["runs"]), len(read) - len(again), len(read.keys() - last))
+        lines.append([f"`{name}`", *map(str, counts), "; ".join(again) or "–"])
     if not any(line[2] != "0" for line in lines):
         return "This copy has no history of its results."
-    return markdown(["Experiment", "Cells", "Read once", "Read again"], lines)
+    return markdown(["Experiment", "Cells", "Read once", "Of these dropped", "Read again"], lines)
 
 
 def _sizes(cells: int, processor: float, gpu: float, unknown: int) -> list[str]:

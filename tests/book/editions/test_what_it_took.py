@@ -51,6 +51,14 @@ def test_hours_budgets_and_causes_are_counted():
     assert "| [01 Abc](reports/01_abc.md) | 2 | 1 certified, 1 not run | 4 |" in told("validity")
 
 
+def test_chance_goes_over_all_that_was_tested():
+    evidence = found()
+    wide, single = row("undecided: t s = 0.4, above the interesting difference of 0.1"), row("undecided: one run")
+    evidence["abc-x"]["cells"] += [*[wide] * 17, single, row("worse", kind="rival"), row("not comparable: teacher")]
+    said = told("own", evidence)  # three agree, one is worse, seventeen are too wide: about one by chance
+    assert "about 1 of the 21 that were tested" in said and "coarse; 1 do." in said
+
+
 def test_cells_that_were_written_with_other_numbers_are_told(monkeypatch):
     def version(*values, seconds=1.0):
         cells = [{"cell": {"setting": "abc", "method": method}, "rows": 2} for method in "xy"[: len(values)]]
@@ -61,8 +69,9 @@ def test_cells_that_were_written_with_other_numbers_are_told(monkeypatch):
     studies = {f"book/reports/{one}": SimpleNamespace(number=9, prefix=one, title=one) for one in ("side", "abc")}
     project = SimpleNamespace(root=ROOT, reports=studies)
     for told_versions, line in (
-        ([version(1.0), version(1.0, 2.0, seconds=9.0)], "| 2 | 2 | – |"),
-        ([version(1.0, 2.0), version(1.0, 3.0)], "| 2 | 1 | abc, y |"),
+        ([version(1.0), version(1.0, 2.0, seconds=9.0)], "| 2 | 2 | 0 | – |"),
+        ([version(1.0, 2.0), version(1.0, 3.0)], "| 2 | 1 | 0 | abc, y |"),
+        ([version(1.0, 2.0), version(1.0)], "| 2 | 2 | 1 | – |"),
         ([], "This copy has no history"),
     ):
         monkeypatch.setattr(history, "versions", lambda name, profile, said=told_versions: iter(said))
@@ -89,8 +98,8 @@ def test_kinds_of_numbers_stand_apart():
     assert "So 9 are decided: 8 agree or are better (of these 5 belong to one experiment, `other`), 1 do not" in own
     headline = told("headline", evidence | {"other": other})
     assert "Of the 10 numbers" in headline
-    assert "8 agree or come out better here and 1 do not; 0 are undecided" in headline
-    assert "puts up to 0 of" in own and "Another 7 numbers are of methods that the papers quote, 0 check" in own
+    assert "8 agree or come out better here (5 of them are of one experiment, `other`) and 1 do not" in headline
+    assert "0 are undecided" in headline and "Another 7 numbers are of methods that the papers quote, 0 check" in own
     assert "| worse | 7 |" in rival and "No results are committed yet." == told("oracle") == told("own", {})
 
 
