@@ -129,6 +129,9 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
     for method in (AVO, "AVO, no noise", LASSO):
         right[method] = _joined([_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES])
         said[f"exact-all-{method}"] = counted(right[method])
+    for name in EXAMPLES[1:]:
+        share = _found(rows, name, LASSO, "false_positives") / (PROBLEMS[name].sizes[0] - PROBLEMS[name].relevant)
+        assert not ((share > 0) & (share < 0.99)).any(), f"{name}: the group lasso keeps nearly all inputs or none"
     noisy, quiet, _ = right.values()
     said["exact-quiet-only"] = lab.number(None)
     if len(noisy) == len(quiet) > 0:

@@ -17,9 +17,6 @@ AVO, every layer     the prior on the columns of all layers, hidden units too, a
                      AVO's is decided by t, or it removes units in most networks, the chapter says what that changes
 magnitude            of the training before, the largest inputs at half of the epochs, as many as matter
 group lasso, SVBNN, SA-EM, lasso    see `chapters.adaptive_optimizer.experiments.baselines`
-
-Where most inputs stay to the last epoch, an hour goes into example 2, whose inputs are 2,000: the group lasso is run on
-the other two, as its inputs are judged now.
 """
 
 from __future__ import annotations
@@ -57,6 +54,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 STRENGTHS = {  # of the group lasso: around those that change between all inputs and none
     "example 1": [0.005, 0.01, 0.02, 0.03, 0.04, 0.06],
+    "example 2": [0.02, 0.04, 0.06, 0.09, 0.13],
     "example 3": [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02],
 }
 SPARE = {"spare": 1}  # epochs at the end that the code's loop leaves out
@@ -123,8 +121,6 @@ def cells(name: str, scale: dict[str, Any]) -> list[Cell]:
         made.append(Cell(name, method, replicates, params))
     common = {key: value for key, value in params_of(name, scale).items() if key not in _PUBLISHED_ONLY}
     for method, settings in OTHERS.items():
-        if method == "group lasso" and name == "example 2":
-            continue
         more = settings | ({"grid": STRENGTHS[name]} if method == "group lasso" else {})
         tuned = {"tuning_epochs": max(CYCLES, common["epochs"] // 10)} | SPARE if "grid" in more else {}
         made.append(Cell(name, method, replicates, common | tuned | more))
