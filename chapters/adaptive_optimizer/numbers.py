@@ -132,6 +132,7 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
     for name in EXAMPLES[1:]:
         share = _found(rows, name, LASSO, "false_positives") / (PROBLEMS[name].sizes[0] - PROBLEMS[name].relevant)
         assert not ((share > 0) & (share < 0.99)).any(), f"{name}: the group lasso keeps nearly all inputs or none"
+    assert not right[LASSO].any(), "the group lasso selects exactly in no data set"
     noisy, quiet, _ = right.values()
     said["exact-quiet-only"] = lab.number(None)
     if len(noisy) == len(quiet) > 0:
