@@ -180,7 +180,9 @@ def _hours(chapters: Chapters) -> str:
         total = [before + more for before, more in zip(total, [len(one["runs"]), *hours], strict=True)]
         lines.append([chapter, f"`{name}`", one["profile"], str(len(one["runs"])), *map(_hour, hours)])
     lines.append(["all", "", "", str(total[0]), *map(_hour, total[1:])])
-    return markdown(["Chapter", "Experiment", "Profile", "Runs", "Processor, h", "GPU, h"], lines)
+    table = markdown(["Chapter", "Experiment", "Profile", "Runs", "Processor, h", "GPU, h"], lines)
+    told = f"In all {total[0]:,} runs took {total[1]:,.0f} hours of a processor core and {total[2]:,.0f} of a GPU."
+    return f"{told}\n\n```{{admonition}} Hours by experiment\n:class: dropdown\n\n{table}\n```"
 
 
 def _left(chapters: Chapters) -> str:
