@@ -86,7 +86,8 @@ def _tested(found: Found) -> tuple[int, int]:
 
     A number is outside however wide its interval is, and undecided inside of a wide one ("t s"): so those count, too.
     """
-    own = [row for one in found.values() for row in one["cells"] if row["kind"] == "own"]
+    every = [row for one in found.values() for row in one["cells"] if row["kind"] == "own"]
+    own = [row for row in every if not row["universal"]]  # of a claim about all data sets a single one decides
     outside = sum(_word(row) in DECIDED[1:] for row in own)
     return outside + sum(row["verdict"].startswith(("agrees", "undecided: t s")) for row in own), outside
 
@@ -112,10 +113,10 @@ def _own(found: Found) -> str:
         f"belong to one experiment, `{most}`), {bad} do not; "
         f"{said['undecided']} are undecided, {said['not comparable']} not comparable, {said['not run']} not "
         f"run{_by_design(said)}. The last line counts, of the numbers whose published budget is known and that we ran, "
-        "those with half of it or more. Were all published numbers true, about "
-        f"{BY_CHANCE * tested:.0f} of the {tested} that were tested (decided, or undecided for the width of the "
-        "interval) would lie outside of their intervals by chance, fewer where the printed number is coarse; "
-        f"{outside} do. Another {rest['rival']} numbers "
+        "those with half of it or more. Had theirs and ours the same means, "
+        f"about {BY_CHANCE * tested:.0f} of the {tested} that were held against an interval (not the diverged one, nor "
+        "claims about all data sets) would lie outside by chance, fewer where the printed number is coarse; "
+        f"{outside} do, better ones among them. Another {rest['rival']} numbers "
         f"are of methods that the papers quote, {rest['oracle']} check our own references; they stand apart."
     )
 
@@ -227,7 +228,8 @@ def _readings(chapters: Chapters) -> str:
                 told = read.setdefault(label, set())
                 told.add(hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest())
         again = [label for label, versions in read.items() if len(versions) > 1]
-        counts = (len(one["runs"]), len(read) - len(again), len(read.keys() - last))
+        once = read.keys() - set(again)
+        counts = (len(one["runs"]), len(once), len(once - last))
         lines.append([f"`{name}`", *map(str, counts), "; ".join(again) or "–"])
     if not any(line[2] != "0" for line in lines):
         return "This copy has no history of its results."

@@ -57,6 +57,7 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         missed = values(task, 1, "knockoffs", "fnr")
         said[f"knockoffs-missed-{short}"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
         false = values(task, 1, "lasso", "fdr")
+        assert not len(false) or false.mean() > 50.0, f"{task}: most that the lasso takes is false"
         said[f"lasso-false-{short}"] = lab.number(false.mean() if len(false) else None, "{:.0f}")
     for budget in (1, 4):
         error = values("sparse-teacher", budget, "spike_slab", "selection_error")

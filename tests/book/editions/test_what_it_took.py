@@ -21,7 +21,14 @@ PROJECT = SimpleNamespace(root=ROOT, reports={"book/reports/01_abc": STUDY})
 
 def row(verdict="agrees", mean=2.0, published=1.0, **more):
     given = {"verdict": verdict, "mean": mean, "published": published, "error": 0.1, "quantile": 2.0, "budget": 40}
-    given |= {"kind": "own", "cause": "", "tried": "", "published_budget": 200.0, "budget_unit": "epochs"}
+    given |= {
+        "kind": "own",
+        "universal": False,
+        "cause": "",
+        "tried": "",
+        "published_budget": 200.0,
+        "budget_unit": "epochs",
+    }
     return given | more
 
 
@@ -51,12 +58,15 @@ def test_hours_budgets_and_causes_are_counted():
     assert "| [01 Abc](reports/01_abc.md) | 2 | 1 certified, 1 not run | 4 |" in told("validity")
 
 
-def test_chance_goes_over_all_that_was_tested():
-    evidence = found()
-    wide, single = row("undecided: t s = 0.4, above the interesting difference of 0.1"), row("undecided: one run")
-    evidence["abc-x"]["cells"] += [*[wide] * 17, single, row("worse", kind="rival"), row("not comparable: teacher")]
-    said = told("own", evidence)  # three agree, one is worse, seventeen are too wide: about one by chance
-    assert "about 1 of the 21 that were tested" in said and "coarse; 1 do." in said
+def test_chance_goes_over_all_that_was_held_against_an_interval():
+    evidence = found()  # three agree, one is worse
+    wide = row("undecided: t s = 0.4, above the interesting difference of 0.1")
+    more = [row("better"), row("differs: the test error is undecided"), *[wide] * 17]
+    aside = [row("undecided: one run"), row("worse", kind="rival"), row("diverged: 5 of 9 replicates failed")]
+    aside += [row("worse: 1 of 3 data sets break a claim about all", universal=True), row("not comparable: teacher")]
+    evidence["abc-x"]["cells"] += more + aside
+    said = told("own", evidence)
+    assert "about 1 of the 23 that were held" in said and "coarse; 3 do, better" in said
 
 
 def test_cells_that_were_written_with_other_numbers_are_told(monkeypatch):
@@ -72,6 +82,7 @@ def test_cells_that_were_written_with_other_numbers_are_told(monkeypatch):
         ([version(1.0), version(1.0, 2.0, seconds=9.0)], "| 2 | 2 | 0 | – |"),
         ([version(1.0, 2.0), version(1.0, 3.0)], "| 2 | 1 | 0 | abc, y |"),
         ([version(1.0, 2.0), version(1.0)], "| 2 | 2 | 1 | – |"),
+        ([version(1.0, 2.0), version(1.0, 3.0), version(1.0)], "| 2 | 1 | 0 | abc, y |"),
         ([], "This copy has no history"),
     ):
         monkeypatch.setattr(history, "versions", lambda name, profile, said=told_versions: iter(said))
