@@ -19,7 +19,7 @@ def copied(model: nn.Module) -> nn.Module:
 
 def replaced(model: nn.Module, new: dict[nn.Module, nn.Module]) -> nn.Module:
     """The model with new modules in the places of some, wherever they stand in it."""
-    for module in list(model.modules()):
+    for module in [*model.modules(), *new.values()]:  # a new one may hold old ones
         for name, child in module._modules.items():
             if child in new:
                 module._modules[name] = new[child]

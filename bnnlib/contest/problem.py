@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_positive
-from bnnlib.nn.base import check_choice
+from bnnlib._checks import check_choice, check_count, check_positive
 from bnnlib.train import EarlyStopping, cosine, fit
 
 KINDS = ("regression", "classification")

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count, check_positive, check_probability
+from bnnlib._checks import check_choice, check_count, check_positive, check_probability
 
 KINDS = ("input", "output", "kernel")
 
@@ -98,8 +98,7 @@ def group_threshold(
 
 def _dims(weight: Tensor, kind: str, batch_dims: int) -> tuple[int, ...]:
     """Dimensions that a group extends over."""
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}, but it must be one of {', '.join(map(repr, KINDS))}.")
+    check_choice("kind", kind, KINDS)
     first, last = batch_dims, weight.dim()
     needed = 3 if kind == "kernel" else 2
     if last - first < needed:

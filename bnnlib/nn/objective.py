@@ -9,9 +9,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_non_negative
+from bnnlib._checks import check_choice, check_count, check_non_negative
 from bnnlib.functional._autograd import transformed
-from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers, check_choice
+from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers
 from bnnlib.posteriors.kl_tokens import drawn_from_others
 
 

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from bnnlib._checks import check_count
-from bnnlib.nn.base import check_choice
+from bnnlib._checks import check_choice, check_count
 from bnnlib.pruning.compress.file import save_compressed
 from bnnlib.pruning.compress.graph import outputs
 from bnnlib.pruning.compress.network import full_precision, masked_output, plain_network
