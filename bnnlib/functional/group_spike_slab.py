@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_choice, check_count, check_positive, check_probability
+from bnnlib.functional.spike_slab import log_odds
 
 KINDS = ("input", "output", "kernel")
 
@@ -55,8 +56,7 @@ def group_slab_log_odds(
         tensor([-5.9915, -4.0915])
     """
     _checked(spike, slab, num_data, size, prior_slab_probability)
-    prior = math.log(prior_slab_probability) - math.log1p(-prior_slab_probability)
-    constant = prior + 0.5 * size * math.log(slab / spike)
+    constant = log_odds(prior_slab_probability) + 0.5 * size * math.log(slab / spike)
     return constant + 0.5 * size * num_data * (spike - slab) * mean_square
 
 
@@ -92,7 +92,7 @@ def group_threshold(
         0.3153
     """
     _checked(spike, slab, num_data, size, prior_slab_probability)
-    prior = math.log(prior_slab_probability) - math.log1p(-prior_slab_probability)
+    prior = log_odds(prior_slab_probability)
     return max(0.0, (math.log(spike / slab) - 2.0 * prior / size) / (num_data * (spike - slab)))
 
 
