@@ -54,6 +54,17 @@ def conv(request) -> Callable[..., nn.Module]:
     return CONV[request.param]
 
 
+class Divergence(nn.Module):
+    """The divergence of a network, as what a module computes."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self) -> torch.Tensor:
+        return bnn.kl_divergence(self.network)
+
+
 def small_network(linear: Callable[..., nn.Module]) -> nn.Sequential:
     """A 5-4-2 network of a linear layer, in float64, away from its initial values."""
     torch.manual_seed(0)

@@ -70,6 +70,11 @@ def walk(start=None, num_draws=3, density=log_prob, **counts):
     return mcmc.sample(mcmc.metropolis_hastings(density, mcmc.RandomWalk(1.0)), start, num_draws, **counts)
 
 
+def moved(proposal):
+    state = mcmc.metropolis_hastings(log_prob, mcmc.RandomWalk(1.0)).start(zeros(2, 2))
+    return mcmc.metropolis_hastings(log_prob, proposal).step(state)
+
+
 def learn(density=None, target=log_prob, **settings):
     return mcmc.learn_proposal(target, density or mcmc.FullGaussian(2), **{"num_steps": 1, "batch_size": 2, **settings})
 
@@ -199,6 +204,12 @@ REFUSED = {
         (lambda: mcmc.Independent(Implicit()), r"without log_prob.*implicit_metropolis_hastings", TypeError),
         (lambda: mcmc.Independent(torch.distributions.Normal(0.0, 1.0)),
          r"torch\.distributions.*FullGaussian", TypeError),
+        # shapes that would broadcast: as many chains as coordinates, so that nothing else would notice
+        (lambda: moved(mcmc.RandomWalk(torch.ones(3, 1, 1))), "draws points"),
+        (lambda: moved(normal(3)), "same space"),
+        (lambda: moved(mcmc.Markov(lambda x, g: x[:1], lambda x, y: zeros(len(x)))), "draws points"),
+        *[(lambda f=f: moved(mcmc.Markov(lambda x, g: x, f)), "proposal's log density")
+          for f in (lambda x, y: torch.zeros_like(x), lambda x, y: zeros(len(x), 1))],
         (lambda: mcmc.Markov(lambda given, generator: given, None), "log_density is None", TypeError),
         (lambda: mcmc.metropolis_hastings(log_prob, PLAIN),
          r"must be a Proposal.*implicit_metropolis_hastings", TypeError),
