@@ -69,10 +69,8 @@ def measure(batch: int, layers: list[str], rounds: int, steps: int) -> list[dict
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("adam", __doc__)
-    parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
+    parser = command.parser("adam", __doc__, batch=[128, 1024], rounds=15)
     parser.add_argument("--layers", nargs="+", default=list(LAYERS), choices=LAYERS, metavar="NAME")
-    parser.add_argument("--rounds", type=int, default=15, help="measurements for each ratio")
     parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")
     parser.add_argument("--processor", action="store_true", help="take the processor's time, not the clock's")
     options = parser.parse_args(arguments)

@@ -248,12 +248,10 @@ def _recorded(compared: dict) -> dict:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = command.parser("step_time", __doc__)
+    parser = command.parser("step_time", __doc__, batch=[128, 1024], rounds=25)
     names = sorted({key[1] for key in contenders() | samplers()} | set(NETWORKS))
     parser.add_argument("--quick", action="store_true", help="128 rows, one thread, no convolutions: a minute or two")
-    parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
     parser.add_argument("--layers", nargs="+", default=[], choices=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
     parser.add_argument("--steps", type=int, help="training steps in one measurement (4, on a GPU 20)")
     parser.add_argument("--device", help="cpu or cuda; by default cuda where it is, and with --quick cpu")
     parser.add_argument("--processor", action="store_true", help="take the processor's time, not the clock's")
@@ -277,10 +275,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> list[dict]:
     options = _options(arguments)
-    device = torch.device(options.device)
     Timed.clock = staticmethod(time.process_time if options.processor else time.perf_counter)
-    say = command.progress(options)
-    print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
+    device, say = command.start(options, "Adam(fused=True)")
     modes = [True] if options.graphs else [False, True] if device.type == "cuda" else [False]
     rows: list[dict] = []
     for batch, graphs in product(options.batch, modes):
