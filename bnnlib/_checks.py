@@ -1,7 +1,5 @@
 """Argument checks whose messages say what was given, what is allowed and what to do, and the error of a divergence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Copies of networks, also of those whose weights a hook computes, and modules in the places of others."""
 
-from __future__ import annotations
-
 import copy
 
 from torch import Tensor, nn

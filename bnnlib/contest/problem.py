@@ -1,7 +1,5 @@
 """What all methods are given: the rows, the loss, the budget, and one way down the gradient."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Find, download, verify and load a data set by its name."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

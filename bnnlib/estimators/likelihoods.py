@@ -3,8 +3,6 @@
 A target has a column for each output, or one for a label, and another where rows have weights: the last holds them.
 """
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Settings of both estimators: what they may be, and what "auto" stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast

@@ -4,8 +4,6 @@ A group of m weights is N(0, 1 / (N wd1)) in the slab and N(0, 1 / (N wd0)) in t
 of a mean loss over N observations. The E-step depends on a group through its mean square alone.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -7,8 +7,6 @@ the replicates of a stack. Numbers are checked; tensors are not, since a look at
 `bnnlib.sampling.SpikeSlabGaussianLaplacePrior` checks once, when it is built.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Networks by their layer widths, from any kind of linear layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise

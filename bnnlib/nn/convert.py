@@ -1,7 +1,5 @@
 """From a deterministic network, trained or not, to a Bayesian one in one call."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence

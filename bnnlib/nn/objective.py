@@ -1,7 +1,5 @@
 """The negative ELBO of a model built from Bayesian layers."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any, cast

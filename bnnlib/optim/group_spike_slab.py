@@ -1,7 +1,5 @@
 """The spike-and-slab group Gaussian prior of Ke and Fan (2023), section 3: a weight decay a group, and pruning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 

@@ -5,8 +5,6 @@ products skip the rest; a convolution multiplies the sparse filters with the ima
 Whether that is faster depends on sparsity, layer and batch; `benchmarks/csr.py` of the repository measures it.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import warnings

@@ -1,7 +1,5 @@
 """Magnitude pruning while a chain runs, by any schedule (Deng, Zhang, Liang and Lin, 2019, Algorithm 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Masks over a network's weights, and how to hold them through training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

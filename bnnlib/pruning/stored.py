@@ -1,7 +1,5 @@
 """Files of tensors that are checked when they are read: what is damaged says so and never loads."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping

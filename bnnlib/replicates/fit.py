@@ -1,7 +1,5 @@
 """Training of a stack: one optimizer, one permutation of the rows an epoch, every replicate on its own data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A stack of fully connected networks of one architecture, evaluated together by batched matrix products."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

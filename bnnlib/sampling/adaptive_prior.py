@@ -1,7 +1,5 @@
 """The adaptive empirical prior of Deng, Zhang, Liang and Lin (2019): its energy and its stochastic approximation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast, overload
 

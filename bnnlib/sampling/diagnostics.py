@@ -1,7 +1,5 @@
 """Has the chain converged, and how many independent draws is it worth: split R-hat and effective sample size."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ The first argument of d(x, y) is the point that looks more like data the larger 
 of a score of single points, so that a chain scores each point once.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import torch

@@ -1,7 +1,5 @@
 """Learn an independent proposal from the target's density: by its acceptance rate, by the bound of it, or by VI."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Stochastic-gradient Hamiltonian Monte Carlo (Chen, Fox and Guestrin, 2014) in two discretizations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The equations of the chapter on foundations, each checked by a number that is computed another way."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Compressed networks on disk: their tensors and the plan of their layers, and nothing that is executed."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Mapping, Sequence

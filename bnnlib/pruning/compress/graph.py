@@ -1,7 +1,5 @@
 """The forward pass of a network as a graph, and what each of its steps does to channels."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import operator

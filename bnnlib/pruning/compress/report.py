@@ -1,7 +1,5 @@
 """What compression gains: units, parameters, operations, bytes and latency, before and after in one run."""
 
-from __future__ import annotations
-
 import copy
 import tempfile
 from collections.abc import Callable, Sequence

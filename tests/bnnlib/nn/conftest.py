@@ -1,7 +1,5 @@
 """Every layer of `bnnlib.nn` in small, so that what all of them promise is tested on all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
