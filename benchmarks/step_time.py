@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -39,7 +38,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from benchmarks import command
+from benchmarks import command, timing
 from benchmarks.goals import GOALS
 from benchmarks.samplers import Adaptive, Ivon, Ours, Posteriors
 from benchmarks.timing import Graphed, StepNoise, Timed, adam
@@ -212,26 +211,17 @@ def measure(
             else:
                 pair = (base.seconds(x, y, steps), step.seconds(x, y, steps))[::-1]
             times[key].append(pair)
-    ratios = {key: [ours / theirs for ours, theirs in pairs] for key, pairs in times.items()}
     return [
         {
             "library": library,
             "layer": layer,
             "batch": batch,
             "device": str(device),
-            "ratio": round(statistics.median(ratios[library, layer]), 3),
-            "quartiles": _quartiles(ratios[library, layer]),
-            "ms": round(1e3 * statistics.median(ours for ours, _ in times[library, layer]), 3),
-            "base_ms": round(1e3 * statistics.median(theirs for _, theirs in times[library, layer]), 3),
+            **timing.compared(times[library, layer]),
             **({"mode": "graphs" if graphs else "eager"} if device.type == "cuda" else {}),
         }
         for library, layer in compared
     ]
-
-
-def _quartiles(values: list[float]) -> list[float]:
-    low, _, high = statistics.quantiles(values * 2, method="inclusive")
-    return [round(low, 3), round(high, 3)]
 
 
 def _recorded(compared: dict) -> dict:
