@@ -1,5 +1,7 @@
 """A scratch project: the real builder, configuration and pages over small chapters and a library of one line."""
 
+from __future__ import annotations
+
 import base64
 import io
 import json
