@@ -10,7 +10,6 @@ in `benchmarks.memory`. Behind a ratio stands the goal of the project.
 
 from __future__ import annotations
 
-import statistics
 import time
 
 import torch
@@ -18,7 +17,7 @@ import torch
 from benchmarks import command, memory
 from benchmarks.goals import GOALS
 from benchmarks.step_time import SIZES, Step, contenders, deterministic
-from benchmarks.timing import Timed
+from benchmarks.timing import Timed, compared
 from bnnlib import optim
 
 LAYERS = ("gaussian", "spike-slab", "gaussian-spike-slab", "scale-mixture", "horseshoe")
@@ -49,8 +48,6 @@ def measure(batch: int, layers: list[str], rounds: int, steps: int) -> list[dict
                 plain, own = base.seconds(x, y, steps), step.seconds(x, y, steps)
                 times[name].append((own, plain))
         for name, step in both.items():
-            ratios = [own / plain for own, plain in times[name]]
-            low, _, high = statistics.quantiles(ratios * 2, method="inclusive")
             least = memory.standing(step) + memory.needed(step, x, y)
             rows.append(
                 {
@@ -58,10 +55,7 @@ def measure(batch: int, layers: list[str], rounds: int, steps: int) -> list[dict
                     "optimizer": name,
                     "batch": batch,
                     "device": "cpu",
-                    "ratio": round(statistics.median(ratios), 3),
-                    "quartiles": [round(low, 3), round(high, 3)],
-                    "ms": round(1e3 * statistics.median(own for own, _ in times[name]), 3),
-                    "base_ms": round(1e3 * statistics.median(plain for _, plain in times[name]), 3),
+                    **compared(times[name]),
                     "bytes": round(least / weights, 1),
                 }
             )
@@ -69,10 +63,8 @@ def measure(batch: int, layers: list[str], rounds: int, steps: int) -> list[dict
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("adam", __doc__)
-    parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
+    parser = command.parser("adam", __doc__, batch=[128, 1024], rounds=15)
     parser.add_argument("--layers", nargs="+", default=list(LAYERS), choices=LAYERS, metavar="NAME")
-    parser.add_argument("--rounds", type=int, default=15, help="measurements for each ratio")
     parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")
     parser.add_argument("--processor", action="store_true", help="take the processor's time, not the clock's")
     options = parser.parse_args(arguments)

@@ -8,19 +8,37 @@ import sys
 from pathlib import Path
 from typing import TextIO, TypeVar
 
+import torch
+
 Found = TypeVar("Found", list, dict)
 
 
-def parser(name: str, about: str | None) -> argparse.ArgumentParser:
-    """The parser of `python -m benchmarks.NAME` with its `--json`; `about` is the module's docstring."""
+def parser(
+    name: str, about: str | None, *, batch: list[int] | None = None, rounds: int | None = None, device: bool = False
+) -> argparse.ArgumentParser:
+    """The parser of `python -m benchmarks.NAME` with what they share; `about` is the module's docstring."""
     made = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=(about or "").partition("\n")[0])
     made.add_argument("--json", action="store_true", help="print what was found as JSON and nothing else on stdout")
+    if batch:
+        made.add_argument("--batch", type=int, nargs="+", default=batch, help="batch sizes")
+    if rounds:
+        made.add_argument("--rounds", type=int, default=rounds, help="measurements for each ratio")
+    if device:
+        made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     return made
 
 
 def progress(options: argparse.Namespace) -> TextIO:
     """Where a benchmark says what it does."""
     return sys.stderr if options.json else sys.stdout
+
+
+def start(options: argparse.Namespace, *about: str) -> tuple[torch.device, TextIO]:
+    """The device, and where a benchmark says what it does: with what it runs, to begin with."""
+    say = progress(options)
+    machine = f"torch {torch.__version__}", options.device, f"{torch.get_num_threads()} threads"
+    print(", ".join((*machine, *about)), file=say)
+    return torch.device(options.device), say
 
 
 def done(found: Found, options: argparse.Namespace) -> Found:

@@ -46,14 +46,10 @@ def measure(batches: list[int], rounds: int, device: torch.device) -> list[dict]
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("compression", __doc__)
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 256], help="batch sizes")
-    parser.add_argument("--rounds", type=int, default=41, help="pairs of passes for each ratio")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser = command.parser("compression", __doc__, batch=[1, 256], rounds=41, device=True)
     options = parser.parse_args(arguments)
-    rows = measure(options.batch, options.rounds, torch.device(options.device))
-    say = command.progress(options)
-    print(f"torch {torch.__version__}, {options.device}, {torch.get_num_threads()} threads", file=say)
+    device, say = command.start(options)
+    rows = measure(options.batch, options.rounds, device)
     for row in rows:
         ms = f"{row['compressed_ms']:.3f} ms against {row['dense_ms']:.3f}"
         told = f"{row['ratio']:5.2f} times faster ({ms}), file {row['bytes_ratio']:.1f} times smaller"

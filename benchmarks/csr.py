@@ -47,16 +47,10 @@ def measure(sparsity: float, batches: list[int], rounds: int, device: torch.devi
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("csr", __doc__)
+    parser = command.parser("csr", __doc__, batch=[1, 256], rounds=51, device=True)
     parser.add_argument("--sparsity", type=float, nargs="+", default=list(SPARSITIES), help="shares of zeros")
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 256], help="batch sizes")
-    parser.add_argument("--rounds", type=int, default=51, help="pairs of passes for each ratio")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), command.progress(options)
-    print(
-        f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, {'-'.join(map(str, SIZES))}", file=say
-    )
+    device, say = command.start(options, "-".join(map(str, SIZES)))
     rows = []
     for sparsity in options.sparsity:
         found = measure(sparsity, options.batch, options.rounds, device)

@@ -168,14 +168,12 @@ def _emcee(target: Posterior, start: Tensor, draws: int, device: torch.device) -
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("mcmc", __doc__)
+    parser = command.parser("mcmc", __doc__, device=True)
     parser.add_argument("--chains", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--loop-chains", type=int, default=10, help="chains of the loop, scaled to all")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), command.progress(options)
-    print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, {DIM} dimensions", file=say)
+    device, say = command.start(options, f"{DIM} dimensions")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*chains never moved")  # of short runs
         rows = measure(options.chains, options.draws, min(options.loop_chains, options.chains), device)

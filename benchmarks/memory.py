@@ -66,12 +66,11 @@ def measure(batch: int, device: torch.device, layers: list[str]) -> list[dict]:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("memory", __doc__)
+    parser = command.parser("memory", __doc__, device=True)
     parser.add_argument("--batch", type=int, default=128, help="batch size")
     parser.add_argument(
         "--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders() | samplers()})
     )
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
     rows = measure(options.batch, torch.device(options.device), options.layers)
     say = command.progress(options)

@@ -186,8 +186,7 @@ def _middle(name: str, values: list[float], digits: int) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("noise", __doc__)
-    parser.add_argument("--rounds", type=int, default=9, help="of each way and of each layer")
+    parser = command.parser("noise", __doc__, rounds=9)
     parser.add_argument("--layers", nargs="+", default=list(LAYERS), help="whose steps are timed")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     options = parser.parse_args(arguments)

@@ -172,18 +172,14 @@ def peak(row: dict) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("prediction", __doc__)
+    parser = command.parser("prediction", __doc__, batch=[1, 128], rounds=5, device=True)
     parser.add_argument("--samples", type=int, default=100, help="posterior draws")
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 128], help="rows")
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory", action="store_true", help="measure the peak too, each in a process of its own")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), command.progress(options)
-    if options.memory and device.type != "cpu":
-        parser.error(f"--memory reads the peak of a process, but the device is {device}; leave it out")
-    print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads", file=say)
+    if options.memory and options.device != "cpu":
+        parser.error(f"--memory reads the peak of a process, but the device is {options.device}; leave it out")
+    device, say = command.start(options)
     rows = []
     for network, batch in product(options.networks, options.batch):
         found = measure(network, batch, options.samples, options.rounds, device)

@@ -97,13 +97,11 @@ def measure(replicates: int, epochs: int, device: torch.device) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("replicates", __doc__)
+    parser = command.parser("replicates", __doc__, device=True)
     parser.add_argument("--replicates", type=int, nargs="+", default=[30])
     parser.add_argument("--epochs", type=int, default=3, help="measured epochs of the loop")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), command.progress(options)
-    print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
+    device, say = command.start(options, "Adam(fused=True)")
     rows = []
     for replicates in options.replicates:
         rows.append(row := measure(replicates, options.epochs, device))

@@ -53,13 +53,11 @@ def measure(width: int, replicates: list[int], rounds: int, device: torch.device
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("stacks", __doc__)
+    parser = command.parser("stacks", __doc__, rounds=5, device=True)
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
     parser.add_argument("--replicates", type=int, nargs="+", default=REPLICATES)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--largest", type=int, default=LARGEST, help="weights of a stack")
     parser.add_argument("--processor", action="store_true", help="processor time in place of the clock's")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
     clock = time.process_time if options.processor else time.perf_counter
     rows = []

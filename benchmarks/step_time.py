@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -39,7 +38,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from benchmarks import command
+from benchmarks import command, timing
 from benchmarks.goals import GOALS
 from benchmarks.samplers import Adaptive, Ivon, Ours, Posteriors
 from benchmarks.timing import Graphed, StepNoise, Timed, adam
@@ -212,26 +211,17 @@ def measure(
             else:
                 pair = (base.seconds(x, y, steps), step.seconds(x, y, steps))[::-1]
             times[key].append(pair)
-    ratios = {key: [ours / theirs for ours, theirs in pairs] for key, pairs in times.items()}
     return [
         {
             "library": library,
             "layer": layer,
             "batch": batch,
             "device": str(device),
-            "ratio": round(statistics.median(ratios[library, layer]), 3),
-            "quartiles": _quartiles(ratios[library, layer]),
-            "ms": round(1e3 * statistics.median(ours for ours, _ in times[library, layer]), 3),
-            "base_ms": round(1e3 * statistics.median(theirs for _, theirs in times[library, layer]), 3),
+            **timing.compared(times[library, layer]),
             **({"mode": "graphs" if graphs else "eager"} if device.type == "cuda" else {}),
         }
         for library, layer in compared
     ]
-
-
-def _quartiles(values: list[float]) -> list[float]:
-    low, _, high = statistics.quantiles(values * 2, method="inclusive")
-    return [round(low, 3), round(high, 3)]
 
 
 def _recorded(compared: dict) -> dict:
@@ -248,12 +238,10 @@ def _recorded(compared: dict) -> dict:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = command.parser("step_time", __doc__)
+    parser = command.parser("step_time", __doc__, batch=[128, 1024], rounds=25)
     names = sorted({key[1] for key in contenders() | samplers()} | set(NETWORKS))
     parser.add_argument("--quick", action="store_true", help="128 rows, one thread, no convolutions: a minute or two")
-    parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
     parser.add_argument("--layers", nargs="+", default=[], choices=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
     parser.add_argument("--steps", type=int, help="training steps in one measurement (4, on a GPU 20)")
     parser.add_argument("--device", help="cpu or cuda; by default cuda where it is, and with --quick cpu")
     parser.add_argument("--processor", action="store_true", help="take the processor's time, not the clock's")
@@ -277,10 +265,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> list[dict]:
     options = _options(arguments)
-    device = torch.device(options.device)
     Timed.clock = staticmethod(time.process_time if options.processor else time.perf_counter)
-    say = command.progress(options)
-    print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
+    device, say = command.start(options, "Adam(fused=True)")
     modes = [True] if options.graphs else [False, True] if device.type == "cuda" else [False]
     rows: list[dict] = []
     for batch, graphs in product(options.batch, modes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 
@@ -27,6 +28,15 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
     work()
     synchronize(device)
     return time.perf_counter() - start
+
+
+def compared(times: list[tuple[float, float]]) -> dict[str, float | list[float]]:
+    """The ratio of two steps with its quartiles, and the medians of both in milliseconds, from pairs of seconds."""
+    ratios = [own / base for own, base in times]
+    low, middle, high = statistics.quantiles(ratios * 2, method="inclusive")
+    ms, base_ms = (1e3 * statistics.median(some) for some in zip(*times, strict=True))
+    quartiles = [round(low, 3), round(high, 3)]
+    return {"ratio": round(middle, 3), "quartiles": quartiles, "ms": round(ms, 3), "base_ms": round(base_ms, 3)}
 
 
 class StepNoise:

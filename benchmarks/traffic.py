@@ -98,8 +98,7 @@ def measure(batch: int) -> list[dict]:
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = command.parser("traffic", __doc__)
-    parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
+    parser = command.parser("traffic", __doc__, batch=[128, 1024])
     options = parser.parse_args(arguments)
     say = command.progress(options)
     rows = [row for batch in options.batch for row in measure(batch)]

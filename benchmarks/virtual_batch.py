@@ -83,17 +83,12 @@ def measure(network: str, samples: list[int], batch: int, rounds: int, device: t
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("virtual_batch", __doc__)
+    parser = command.parser("virtual_batch", __doc__, rounds=3, device=True)
     parser.add_argument("--samples", type=int, nargs="+", default=[10, 50, 100], help="draws K")
     parser.add_argument("--batch", type=int, nargs="+", default=[16, 128], help="rows of a training mini-batch")
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), command.progress(options)
-    print(
-        f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, batches of {options.batch}", file=say
-    )
+    device, say = command.start(options, f"batches of {options.batch}")
     rows = []
     for network, batch in product(options.networks, options.batch):
         found = measure(network, options.samples, batch, options.rounds, device)

@@ -1,7 +1,5 @@
 """Command line of the library: ``python -m bnnlib data``. Experiments are run from a checkout: ``python -m book``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,8 +1,8 @@
 """Argument checks whose messages say what was given, what is allowed and what to do, and the error of a divergence."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import torch
@@ -90,6 +90,22 @@ def check_count(name: str, value: int, minimum: int = 1) -> int:
     if not good:
         raise ValueError(f"{name} is {value!r}, but it must be an integer of at least {minimum}.")
     return int(value)
+
+
+def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
+    """Return `value` if it is one of `allowed`."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}, but it must be one of {', '.join(map(repr, allowed))}.")
+    return value
+
+
+def matching(argument: str, patterns: str | Iterable[str], names: Iterable[str]) -> list[str]:
+    """The names that fit one of the patterns, each of which must fit some; `argument` is where they were given."""
+    names, patterns = list(names), [patterns] if isinstance(patterns, str) else list(patterns)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ValueError(f"{argument} has {pattern!r}, which no parameter fits. There are {', '.join(names)}.")
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def check_generator(name: str, value: torch.Generator | None) -> None:

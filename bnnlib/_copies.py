@@ -1,7 +1,5 @@
 """Copies of networks, also of those whose weights a hook computes, and modules in the places of others."""
 
-from __future__ import annotations
-
 import copy
 
 from torch import Tensor, nn
@@ -19,7 +17,7 @@ def copied(model: nn.Module) -> nn.Module:
 
 def replaced(model: nn.Module, new: dict[nn.Module, nn.Module]) -> nn.Module:
     """The model with new modules in the places of some, wherever they stand in it."""
-    for module in list(model.modules()):
+    for module in [*model.modules(), *new.values()]:  # a new one may hold old ones
         for name, child in module._modules.items():
             if child in new:
                 module._modules[name] = new[child]

@@ -1,7 +1,5 @@
 """Devices: the random state that a device has of its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Files that no interruption, crash or full disk can damage."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

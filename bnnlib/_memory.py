@@ -1,7 +1,5 @@
 """Memory of the host that is given back to the system and asked for again at every step."""
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache
 

@@ -8,8 +8,6 @@ By key, number i of a draw is a function of the key and i, the same in `kernels.
 GPU without Triton draws from PyTorch's generator at the key: one kernel, where plain PyTorch would start a hundred.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterator, Sequence

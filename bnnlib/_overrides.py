@@ -6,8 +6,6 @@ that PyTorch's own modules read, the same for all threads: it is set while the f
 is back when the last one ends. A training step on another thread and such a block wait for each other.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

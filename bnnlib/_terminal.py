@@ -1,7 +1,5 @@
 """What a long run owes to the person at the terminal: Ctrl-C that tears nothing, and a progress bar."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

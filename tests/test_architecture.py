@@ -3,8 +3,6 @@
 No module is imported here, so the test also holds for what needs an extra, and it says the line that is at fault.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Kernels for noise by key: C++ that is compiled on first use, Triton on GPUs, and the numbers in plain PyTorch."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 

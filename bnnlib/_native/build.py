@@ -1,7 +1,5 @@
 """The kernels' shared object: compiled on first use by the system's compiler, and kept for the user."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

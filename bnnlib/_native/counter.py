@@ -4,8 +4,6 @@ All is elementwise arithmetic on int32 and float32, one rounding an operation, s
 mathematical functions gives the same numbers.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

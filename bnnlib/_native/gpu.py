@@ -1,7 +1,5 @@
 """Launching of the Triton kernels, where there is Triton: PyTorch brings it along on Linux with CUDA."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import warnings

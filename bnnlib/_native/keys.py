@@ -1,7 +1,5 @@
 """Keys of draws: numbers of 64 bits, in Python or on a GPU, where a recorded step may change them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

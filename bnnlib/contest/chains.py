@@ -1,7 +1,5 @@
 """Samplers: chains of weights whose draws are what predicts."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from dataclasses import replace

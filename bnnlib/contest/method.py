@@ -1,7 +1,5 @@
 """A method of the contest: how it trains, the box that it is tuned in, and the trials that go through the box."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy

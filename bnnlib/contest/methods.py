@@ -1,7 +1,5 @@
 """All methods by name, each with the box in which it is tuned."""
 
-from __future__ import annotations
-
 from bnnlib.contest import chains, points, posteriors, sparse
 from bnnlib.contest.method import Method, Range
 

@@ -1,7 +1,5 @@
 """Where in a network its hidden layers are, and how something is put beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Methods that end with one set of weights, or with a few: the usual rivals of a posterior."""
 
-from __future__ import annotations
-
 import inspect
 from copy import deepcopy
 

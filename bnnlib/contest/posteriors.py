@@ -1,7 +1,5 @@
 """Variational methods: a posterior of weights or of units by gradients of the ELBO."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from bnnlib.contest.method import UnsuitableError

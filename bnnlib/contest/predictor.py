@@ -1,7 +1,5 @@
 """What all methods return: one thing that predicts, says what it selects and what it weighs."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import math

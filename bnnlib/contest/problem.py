@@ -1,7 +1,5 @@
 """What all methods are given: the rows, the loss, the budget, and one way down the gradient."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_positive
-from bnnlib.nn.base import check_choice
+from bnnlib._checks import check_choice, check_count, check_positive
 from bnnlib.train import EarlyStopping, cosine, fit
 
 KINDS = ("regression", "classification")

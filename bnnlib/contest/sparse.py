@@ -1,7 +1,5 @@
 """Rivals that make a deterministic network sparse, and controls for what sparsity itself does."""
 
-from __future__ import annotations
-
 import torch
 
 from bnnlib.contest.places import Layer, drawn_anew, layers_of

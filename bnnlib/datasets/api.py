@@ -1,7 +1,5 @@
 """Find, download, verify and load a data set by its name."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -16,21 +14,13 @@ from bnnlib.datasets.download import download, lock
 from bnnlib.datasets.errors import DownloadError, IntegrityError, NotAvailableError
 from bnnlib.datasets.registry import Entry, FileSpec
 
-_READ = {
-    "idx": idx.read,
-    "cifar": cifar.read,
-    "uci": uci.read,
-    "year": uci.read_year,
-    "logistic": logistic.read,
-    "bundled": bundled.read,
-}
-_MISSING = {
-    "idx": idx.missing,
-    "cifar": cifar.missing,
-    "uci": uci.missing,
-    "year": uci.missing_year,
-    "logistic": logistic.missing,
-    "bundled": bundled.missing,
+_READERS = {
+    "idx": (idx.read, idx.missing),
+    "cifar": (cifar.read, cifar.missing),
+    "uci": (uci.read, uci.missing),
+    "year": (uci.read_year, uci.missing_year),
+    "logistic": (logistic.read, logistic.missing),
+    "bundled": (bundled.read, bundled.missing),
 }
 
 
@@ -57,7 +47,7 @@ def available(name: str, root: str | os.PathLike | None = None) -> bool:
     entry = registry.entry(name)
     if entry.reader == "bundled":
         return bundled.installed()
-    return not _MISSING[entry.reader](entry, registry.data_root(root) / entry.folder)
+    return not _READERS[entry.reader][1](entry, registry.data_root(root) / entry.folder)
 
 
 def fetch(name: str, root: str | os.PathLike | None = None, *, progress: bool = True) -> Path | None:
@@ -83,13 +73,13 @@ def fetch(name: str, root: str | os.PathLike | None = None, *, progress: bool = 
     if entry.reader == "bundled":
         return None
     folder = registry.data_root(root) / entry.folder
-    if not _MISSING[entry.reader](entry, folder):
+    if not _READERS[entry.reader][1](entry, folder):
         return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder / ".download" / f"{name}.lock", entry.title):
             # Asked again under the lock: another process may have finished the work meanwhile.
-            for spec in _MISSING[entry.reader](entry, folder):
+            for spec in _READERS[entry.reader][1](entry, folder):
                 _fetch_file(entry, spec, folder, progress)
     except DownloadError as error:
         raise DownloadError(
@@ -199,7 +189,7 @@ def _content(entry: Entry, root: str | os.PathLike | None, download: bool, split
     if split is not None and entry.reader != "uci":
         raise ValueError(f"split is {split}, but {entry.name} has only one split; leave the argument out.")
     folder = registry.data_root(root) / entry.folder
-    if absent := _MISSING[entry.reader](entry, folder):
+    if absent := _READERS[entry.reader][1](entry, folder):
         if not download:
             raise NotAvailableError(
                 f"{entry.title} is not in {folder} ({', '.join(spec.path for spec in absent)} missing). Run "
@@ -207,7 +197,7 @@ def _content(entry: Entry, root: str | os.PathLike | None, download: bool, split
                 "or set BNNLIB_DATA to a folder that holds the data sets."
             )
         fetch(entry.name, root)
-    return _READ[entry.reader](entry, folder, split)
+    return _READERS[entry.reader][0](entry, folder, split)
 
 
 def _variant(entry: Entry, content: Content) -> registry.Variant | None:

@@ -1,7 +1,5 @@
 """The sets that come with scikit-learn and need no network: what the book uses when nothing else is there."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reader for the pickled batches of CIFAR-10, and the unpacking of its archive."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

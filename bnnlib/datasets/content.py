@@ -1,7 +1,5 @@
 """What a reader hands over, and the fingerprint by which a copy of a data set is recognized."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import zlib

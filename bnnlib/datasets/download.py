@@ -4,8 +4,6 @@ Only the standard library is used. A file appears under its final name when it i
 an interrupted download leaves a `.part` file in `.download/` from which the next attempt resumes.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What can go wrong with a data set, as exceptions whose messages say what to do next."""
 
-from __future__ import annotations
-
 
 class DatasetError(RuntimeError):
     """Base of every error about data sets; raised itself when the set-up is at fault (no registry, missing extra).

@@ -1,7 +1,5 @@
 """Reader for the idx files of MNIST and Fashion-MNIST."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

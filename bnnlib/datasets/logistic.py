@@ -1,7 +1,5 @@
 """Reader for the three sets of the logistic-regression experiments: Heart, Australian and German credit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The registry of data sets: where they come from, their sizes and licenses, and how to recognize them."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import tomllib

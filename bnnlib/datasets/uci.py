@@ -1,7 +1,5 @@
 """Readers for the UCI regression sets with the standard 90/10 splits, and for Year Prediction MSD."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 import zlib

@@ -6,8 +6,6 @@ diag(p) - pp' is replaced by the larger diag(p). Inputs of a group share one ind
 found together. Many settings, each on rows of its own choice, are fitted at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

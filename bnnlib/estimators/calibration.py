@@ -1,7 +1,5 @@
 """Promised and found shares of rows: what `plot_calibration` draws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

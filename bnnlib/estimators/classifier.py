@@ -1,7 +1,5 @@
 """A sparse Bayesian network for a label: probabilities, what is not known, and the inputs that matter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Partial dependence, one curve a posterior draw: what `plot_dependence` draws."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What the pictures of the estimators share: axes, names of inputs, colors for white and dark grounds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any

@@ -1,7 +1,5 @@
 """Saving and loading: one file with a checksum, that runs no code when it is read."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable

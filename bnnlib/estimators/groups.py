@@ -1,7 +1,5 @@
 """Inputs that are in or out together: the dummies of one column, or what a user groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

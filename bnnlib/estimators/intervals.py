@@ -1,7 +1,5 @@
 """Intervals of a regressor that stands in a pipeline or behind a transformed target."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,9 +3,6 @@
 A target has a column for each output, or one for a label, and another where rows have weights: the last holds them.
 """
 
-from __future__ import annotations
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,6 +12,8 @@ from bnnlib.replicates import GaussianLikelihood
 class SharedGaussian(GaussianLikelihood):
     """`GaussianLikelihood` for targets that all networks share, or that each has of its own; a scale for each output.
 
+    `scale` has the shape (R,), of several outputs (R, outputs).
+
     Shapes:
         output (R, batch, outputs), target ([R,] batch, outputs) or, with weights, ([R,] batch, outputs + 1).
     """
@@ -23,21 +22,10 @@ class SharedGaussian(GaussianLikelihood):
         super().__init__(replicates)
         self.log_scale = nn.Parameter(self.log_scale.detach().repeat(1, outputs))
 
-    def scale(self) -> Tensor:
-        """Standard deviations of the noise, shape (R,), of several outputs (R, outputs)."""
-        return self.log_scale.detach().exp().clamp_min(self.minimum).squeeze(1)
-
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
         if target.shape[-1] == output.shape[-1]:
             return super().forward(output, target.expand_as(output))
-        self.keep_above_minimum()
-        log_scale = self.log_scale.unsqueeze(1)
-        losses = 0.5 * (output - target[..., :-1]).square() * torch.exp(-2.0 * log_scale) + log_scale
-        return (losses * target[..., -1:]).sum() / output.shape[1]
-
-    @torch.no_grad()
-    def keep_above_minimum(self) -> None:
-        self.log_scale.clamp_(min=torch.tensor(self.minimum).log().item())
+        return (self._losses(output, target[..., :-1]) * target[..., -1:]).sum() / output.shape[1]
 
 
 class Categorical(nn.Module):

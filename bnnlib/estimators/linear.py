@@ -1,7 +1,5 @@
 """The sparse linear model: the candidate that every network must beat, and what predicts where none does."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator

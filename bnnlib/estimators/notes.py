@@ -1,7 +1,5 @@
 """What an estimator says when its answer cannot be relied on."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Inclusion probabilities of the inputs along the prior's lambda: what `plot_path` draws."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Pictures of a fit: who enters when, which inputs matter, how the answer depends on them, how far to trust it."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from typing import Any

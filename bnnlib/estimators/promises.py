@@ -6,8 +6,6 @@ difference of the losses is 0 (Candes, Fan, Janson and Lv, 2018, J. R. Stat. Soc
 2021, Machine Learning 110, 2107-2129). The step-up rule of Benjamini and Hochberg turns the p-values into a selection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A sparse Bayesian network for a number, or several: mean, noise, intervals and the inputs that matter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows as they are given and as they are trained on: what is refused with advice, weights, copies of inputs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Chains of SGHMC with the spike-and-slab prior that they learn, as one stack: the estimators' method "sghmc"."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ The linear model comes first. A network predicts where held-out rows are better 
 one, or one of the selected inputs alone, where it is better still by as much.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

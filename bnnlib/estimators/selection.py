@@ -1,7 +1,5 @@
 """Which inputs a fit has selected, as scikit-learn's selectors tell it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,16 +1,14 @@
 """Settings of both estimators: what they may be, and what "auto" stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bnnlib._checks import check_count, check_positive, check_scale
+from bnnlib._checks import check_choice, check_count, check_positive, check_scale
 from bnnlib.functional import inclusion_probability_for
-from bnnlib.nn.base import check_choice
 from bnnlib.posteriors.settings import check_open
 from bnnlib.replicates.network import ACTIVATIONS
 
@@ -24,54 +22,29 @@ WIDTHS = (16,)  # of the network that is tried beside the linear model
 _PROBABILITIES = (0.01, 0.1, 0.5)  # lambda of the networks that are tried beside the theoretical one
 
 
+@dataclass(eq=False, repr=False)
 class Settings(BaseEstimator):
     """What is given to an estimator; see `SparseRegressor`."""
 
-    # of any kind, as scikit-learn has it: they are checked when they are used
-    hidden: Any
-    prior_inclusion_probability: Any
-    prior_scale: Any
-
-    def __init__(
-        self,
-        method: str = "spike_slab",
-        hidden: Sequence[int] | str = "auto",
-        *,
-        activation: str = "relu",
-        epochs: int | None = None,
-        batch_size: int = 128,
-        learning_rate: float | None = None,
-        prior_inclusion_probability: float | str | None = "auto",
-        prior_scale: float | str = "auto",
-        refit: bool | str = "auto",
-        groups: Any = "auto",
-        fdr: float | None = None,
-        noise: str = "constant",
-        interval: str = "posterior",
-        n_replicates: int = 3,
-        n_draws: int = 100,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.method = method
-        self.hidden = hidden
-        self.activation = activation
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.prior_inclusion_probability = prior_inclusion_probability
-        self.prior_scale = prior_scale
-        self.refit = refit
-        self.groups = groups
-        self.fdr = fdr
-        self.noise = noise
-        self.interval = interval
-        self.n_replicates = n_replicates
-        self.n_draws = n_draws
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    method: str = "spike_slab"
+    hidden: Sequence[int] | str = "auto"
+    _: KW_ONLY
+    activation: str = "relu"
+    epochs: int | None = None
+    batch_size: int = 128
+    learning_rate: float | None = None
+    prior_inclusion_probability: float | str | None = "auto"
+    prior_scale: float | str = "auto"
+    refit: bool | str = "auto"
+    groups: Any = "auto"
+    fdr: float | None = None
+    noise: str = "constant"
+    interval: str = "posterior"
+    n_replicates: int = 3
+    n_draws: int = 100
+    n_jobs: int | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
 
     def _count(self, name: str) -> int:
         """A setting that counts: 64.0 as 64, while the setting stays as it was given, as scikit-learn asks."""
@@ -80,24 +53,21 @@ class Settings(BaseEstimator):
     def _check_settings(self) -> None:
         check_choice("method", self.method, METHODS)
         check_choice("activation", self.activation, tuple(ACTIVATIONS))
-        if not is_auto(self.hidden):
-            if (
-                isinstance(self.hidden, str)
-                or not isinstance(self.hidden, Sequence | np.ndarray)
-                or not len(self.hidden)
-            ):
+        hidden: Any = self.hidden  # of any kind, as scikit-learn has it: what is given is checked when it is used
+        if not is_auto(hidden):
+            if isinstance(hidden, str) or not isinstance(hidden, Sequence | np.ndarray) or not len(hidden):
                 raise ValueError(
-                    f"hidden is {self.hidden!r}, but it must list the widths of the hidden layers: hidden=(16,), or be "
+                    f"hidden is {hidden!r}, but it must list the widths of the hidden layers: hidden=(16,), or be "
                     "'auto'."
                 )
-            for width in self.hidden:
+            for width in hidden:
                 check_count("each width in hidden", width)
         if self.epochs is not None:
             self._count("epochs")
         for name in ("batch_size", "n_replicates", "n_draws"):
             self._count(name)
         if not is_auto(self.prior_scale):
-            check_scale("prior_scale", self.prior_scale)
+            check_scale("prior_scale", cast(float, self.prior_scale))
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
         if self.prior_inclusion_probability is not None and not is_auto(self.prior_inclusion_probability):

@@ -1,7 +1,5 @@
 """What is not known about each row."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

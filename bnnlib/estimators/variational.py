@@ -1,7 +1,5 @@
 """Stacks with a variational posterior, trained by `fit_stacked`: what the estimators run for every method but SGHMC."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

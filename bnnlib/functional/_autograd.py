@@ -1,7 +1,5 @@
 """Sums whose gradient is written down, and sums of half-precision terms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

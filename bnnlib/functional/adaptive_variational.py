@@ -1,7 +1,5 @@
 """What the adaptive variational optimizer of Ke and Fan (2023) computes weight by weight, in units of the mean loss."""
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

@@ -5,8 +5,6 @@ divergence: loss + token / n adds it in closed form in the one backward pass tha
 in a second chain of operations over all weights. A token left alone costs nothing.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

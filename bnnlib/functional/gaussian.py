@@ -1,7 +1,5 @@
 """Gaussian weights: the divergence of their posterior to a centered Gaussian prior."""
 
-from __future__ import annotations
-
 import math
 
 import torch

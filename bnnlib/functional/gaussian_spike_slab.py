@@ -6,8 +6,6 @@ pi. Everything depends on the posterior through its second moment mean^2 + scale
 Every function is elementwise and broadcasts, so the prior may differ between the replicates of a stack.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple, cast
 

@@ -4,14 +4,13 @@ A group of m weights is N(0, 1 / (N wd1)) in the slab and N(0, 1 / (N wd0)) in t
 of a mean loss over N observations. The E-step depends on a group through its mean square alone.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count, check_positive, check_probability
+from bnnlib._checks import check_choice, check_count, check_positive, check_probability
+from bnnlib.functional.spike_slab import log_odds
 
 KINDS = ("input", "output", "kernel")
 
@@ -55,8 +54,7 @@ def group_slab_log_odds(
         tensor([-5.9915, -4.0915])
     """
     _checked(spike, slab, num_data, size, prior_slab_probability)
-    prior = math.log(prior_slab_probability) - math.log1p(-prior_slab_probability)
-    constant = prior + 0.5 * size * math.log(slab / spike)
+    constant = log_odds(prior_slab_probability) + 0.5 * size * math.log(slab / spike)
     return constant + 0.5 * size * num_data * (spike - slab) * mean_square
 
 
@@ -92,14 +90,13 @@ def group_threshold(
         0.3153
     """
     _checked(spike, slab, num_data, size, prior_slab_probability)
-    prior = math.log(prior_slab_probability) - math.log1p(-prior_slab_probability)
+    prior = log_odds(prior_slab_probability)
     return max(0.0, (math.log(spike / slab) - 2.0 * prior / size) / (num_data * (spike - slab)))
 
 
 def _dims(weight: Tensor, kind: str, batch_dims: int) -> tuple[int, ...]:
     """Dimensions that a group extends over."""
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}, but it must be one of {', '.join(map(repr, KINDS))}.")
+    check_choice("kind", kind, KINDS)
     first, last = batch_dims, weight.dim()
     needed = 3 if kind == "kernel" else 2
     if last - first < needed:

@@ -1,7 +1,5 @@
 """Half-Cauchy scales with log-normal posteriors: the divergence that the horseshoe network minimizes."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """What inclusion probabilities of weights say of a network's inputs: along paths (Saha et al., 2024, 3.5), or whole."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

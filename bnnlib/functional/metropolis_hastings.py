@@ -4,8 +4,6 @@ Densities come as logarithms in nats and need no normalizing constant where only
 sections 1.3 and 1.4, after Neklyudov et al. (2018), arXiv 1810.07151, and Neklyudov et al. (2019), arXiv 1906.03644.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

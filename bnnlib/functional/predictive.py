@@ -1,7 +1,5 @@
 """The predictive distribution of a regression: a mixture of one normal a posterior draw."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

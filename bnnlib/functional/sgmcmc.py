@@ -1,7 +1,5 @@
 """Coefficients of the stochastic-gradient Hamiltonian samplers, equations (aeb-sghmc-euler) and (aeb-baoab)."""
 
-from __future__ import annotations
-
 import math
 
 

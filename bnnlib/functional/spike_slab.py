@@ -4,8 +4,6 @@ The family is equation (7) of Bai, Song and Cheng (2020): theta = gamma * (mean 
 gamma ~ Bernoulli(phi), stored as mean, rho (scale = softplus(rho)) and logit (phi = sigmoid(logit)).
 """
 
-from __future__ import annotations
-
 import math
 from typing import TypeVar
 

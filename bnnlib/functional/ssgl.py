@@ -7,14 +7,13 @@ the replicates of a stack. Numbers are checked; tensors are not, since a look at
 `bnnlib.sampling.SpikeSlabGaussianLaplacePrior` checks once, when it is built.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_probability, check_scale
+from bnnlib.functional.spike_slab import log_odds
 
 Number = float | Tensor
 
@@ -55,7 +54,7 @@ def slab_log_odds_coefficients(
     _numbers_positive(sigma=sigma, spike_scale=spike_scale, slab_variance=slab_variance)
     if not isinstance(inclusion, Tensor):
         check_probability("inclusion", inclusion, open_interval=True)
-        prior: float | Tensor = math.log(inclusion) - math.log1p(-inclusion)
+        prior: float | Tensor = log_odds(inclusion)
     else:
         prior = torch.logit(inclusion)
     s = sigma if scaled else 1.0

@@ -5,8 +5,6 @@ divided by, sqrt(var(B) + eps) with the variance that batch norm uses in trainin
 values: it is never 0, so its logarithm always exists.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

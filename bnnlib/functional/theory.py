@@ -1,7 +1,5 @@
 """The rates of section 4 of Bai, Song and Cheng (2020) and the prior inclusion probability that they lead to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -5,8 +5,6 @@ interval is [-20, 0], so that theta lies in [2e-9, 1]. Everything is evaluated i
 of the arguments: digits that the published forms lose cannot be given back later.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

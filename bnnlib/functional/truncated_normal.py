@@ -9,8 +9,6 @@ size x^2 cancel; all that is needed can be written with
     remainder q(x) = Q(x + w) / Q(x), the share of the tail beyond the far end.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Sparse variational dropout: multiplicative Gaussian noise under the log-uniform prior."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Checks of what a metric is given; their messages say what was given, what is allowed and what to do."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

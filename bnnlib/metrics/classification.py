@@ -1,7 +1,5 @@
 """Measures of a classifier on classes that it knows: accuracy, likelihood, calibration."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from bnnlib._checks import check_count

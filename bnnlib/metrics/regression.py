@@ -1,7 +1,5 @@
 """Measures of fit for regressions: error, and how often a band holds the target."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Measures of selection: which inputs were found. Every share is in percent."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Temperature scaling (Guo et al., 2017): one number that makes a trained classifier more or less sure of itself."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

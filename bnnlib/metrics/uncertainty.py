@@ -1,7 +1,5 @@
 """Measures of a classifier on classes that it does not know: entropy, its distribution, and how well it tells them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

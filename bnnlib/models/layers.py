@@ -1,7 +1,5 @@
 """Dropout with a generator of its own."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability

@@ -1,7 +1,5 @@
 """Networks by their layer widths, from any kind of linear layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -10,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bnnlib._checks import check_count
+from bnnlib._checks import check_choice, check_count
 
 #: The activations that networks can be asked for, by name.
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -57,8 +55,7 @@ def mlp(
     sizes = [check_count("sizes", size) for size in sizes]
     if len(sizes) < 2:
         raise ValueError(f"sizes is {sizes}, but a network needs at least an input and an output width.")
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"activation is {activation!r}, but it must be one of {', '.join(ACTIVATIONS)}.")
+    check_choice("activation", activation, ACTIVATIONS)
     modules: list[nn.Module] = [nn.Flatten()] if flatten else []
     for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         linear = layer(fan_in, fan_out, **options)

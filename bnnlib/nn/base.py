@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from bnnlib._checks import check_choice
 from bnnlib._noise import Source
 from bnnlib._overrides import overrides, overriding
 from bnnlib.posteriors import Posterior, Random
@@ -153,13 +154,6 @@ class BayesianLayer(Posterior, StochasticLayer):
 
 def _fence(module: nn.Module, inputs: tuple) -> None:
     """A hook that does nothing."""
-
-
-def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    """Return `value` if it is one of `allowed`."""
-    if value not in allowed:
-        raise ValueError(f"{name} is {value!r}, but it must be one of {', '.join(map(repr, allowed))}.")
-    return value
 
 
 def bayesian_layers(model: nn.Module) -> list[StochasticLayer]:

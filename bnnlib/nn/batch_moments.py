@@ -1,7 +1,5 @@
 """From a network with plain batch norm to a stochastic one: conversion, and fitting the moments of its statistics."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 

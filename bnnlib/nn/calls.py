@@ -1,7 +1,5 @@
 """Layers with a posterior whose weights a pass reads without calling them, and so without a draw."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Iterable, Iterator

@@ -1,16 +1,14 @@
 """From a deterministic network, trained or not, to a Bayesian one in one call."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 
 from torch import nn
 
-from bnnlib._copies import copied
-from bnnlib.nn.base import BayesianLayer, StochasticLayer, check_choice
+from bnnlib._checks import check_choice, matching
+from bnnlib._copies import copied, replaced
+from bnnlib.nn.base import BayesianLayer, StochasticLayer
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
 from bnnlib.nn.gaussian_spike_slab import (
     GaussianSpikeSlabConv2d,
@@ -131,13 +129,10 @@ def to_bayesian(
             f"{' and '.join('nn.' + kind.__name__ for kind in kinds)} modules that `where` accepts and that are not "
             "frozen: requires_grad_(True) thaws them."
         )
-    for module in [*model.modules(), *new.values()]:
-        for name, child in module._modules.items():
-            if child in new:
-                module._modules[name] = new[child]
+    model = replaced(model, new)
+    for module in model.modules():
         if isinstance(module, nn.TransformerEncoder):
             module.use_nested_tensor = False  # what only the fused layers take
-    model = new.get(model, model)
     tie(model)
     return model
 
@@ -168,11 +163,7 @@ def _chosen(model: nn.Module, patterns: Sequence[str] | None) -> set[str] | None
     if patterns is None:
         return None
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
-    patterns = [patterns] if isinstance(patterns, str) else list(patterns)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise ValueError(f"parameters has {pattern!r}, which no parameter fits. There are {', '.join(names)}.")
-    return {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
+    return set(matching("parameters", patterns, names))
 
 
 def _shared(model: nn.Module) -> set[int]:

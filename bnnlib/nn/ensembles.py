@@ -1,7 +1,5 @@
 """Baselines of predictive uncertainty: deep ensembles and Monte Carlo dropout, with and without random layers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 

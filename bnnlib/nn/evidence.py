@@ -1,7 +1,5 @@
 """The prior precision and the noise of the largest evidence, by the fixed points of MacKay (1992)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Layers with independent Gaussian weights and three estimators of the gradient."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import torch

@@ -1,7 +1,5 @@
 """Layers with the Gaussian spike-and-slab prior: inclusion probabilities in closed form, and Bayes by Backprop."""
 
-from __future__ import annotations
-
 from bnnlib.nn.gaussian import _EstimatingLayer
 from bnnlib.nn.selection import SelectingLayer
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear

@@ -1,7 +1,5 @@
 """The linear layer of the horseshoe network: half-Cauchy scales that switch whole units off."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from bnnlib.nn.shapes import BayesianLinear

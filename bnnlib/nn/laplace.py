@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_non_negative, check_positive, check_scale
+from bnnlib._checks import check_choice, check_count, check_non_negative, check_positive, check_scale
 from bnnlib._noise import Source, draw_normal
 from bnnlib._overrides import evaluating
-from bnnlib.nn.base import StochasticLayer, check_choice
+from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.evidence import largest_evidence
 from bnnlib.posteriors.settings import setting
 

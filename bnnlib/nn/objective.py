@@ -1,7 +1,5 @@
 """The negative ELBO of a model built from Bayesian layers."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any, cast
@@ -9,9 +7,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_non_negative
+from bnnlib._checks import check_choice, check_count, check_non_negative
 from bnnlib.functional._autograd import transformed
-from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers, check_choice
+from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers
 from bnnlib.posteriors.kl_tokens import drawn_from_others
 
 

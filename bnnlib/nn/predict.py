@@ -1,7 +1,5 @@
 """Posterior predictive draws of a model, in bounded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any

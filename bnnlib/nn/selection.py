@@ -1,7 +1,5 @@
 """Layers whose weights have inclusion probabilities, as parameters or in closed form."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from bnnlib.posteriors.base import _Selecting

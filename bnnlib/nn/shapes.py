@@ -1,7 +1,5 @@
 """The shapes of `nn.Linear` and `nn.Conv2d`, stated once for all kinds of Bayesian layers."""
 
-from __future__ import annotations
-
 import inspect
 from typing import ClassVar, Literal
 

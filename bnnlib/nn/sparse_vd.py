@@ -1,7 +1,5 @@
 """Layers of sparse variational dropout: additive Gaussian noise under a log-uniform prior."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

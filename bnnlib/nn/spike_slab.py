@@ -1,7 +1,5 @@
 """Layers with Dirac spike-and-slab weights: each weight is exactly 0, or Gaussian."""
 
-from __future__ import annotations
-
 from bnnlib.nn.selection import SelectingLayer
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
 from bnnlib.posteriors import SpikeSlab

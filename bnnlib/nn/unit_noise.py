@@ -1,7 +1,5 @@
 """Putting noise on the units of a network that exists, and counting what it leaves."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any

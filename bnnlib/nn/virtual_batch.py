@@ -1,7 +1,5 @@
 """The predictive distribution of a network with stochastic batch norm, by Monte Carlo in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Adam that takes the gradients of Bayesian weights as their draws leave them, and steps in one pass over each."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count, check_non_negative, check_scale
+from bnnlib._checks import check_choice, check_count, check_non_negative, check_scale
 from bnnlib.functional.adaptive_variational import ALPHAS, ESTIMATORS, injected_scale, positive_precision_step
 from bnnlib.sampling.base import Sampler
 
@@ -91,9 +91,8 @@ class AdaptiveVariational(Sampler):
         prior: GroupSpikeSlab | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        for name, value, allowed in (("form", form, FORMS), ("estimator", estimator, ESTIMATORS)):
-            if value not in allowed:
-                raise ValueError(f"{name} is {value!r}, but it must be one of {', '.join(map(repr, allowed))}.")
+        check_choice("form", form, FORMS)
+        check_choice("estimator", estimator, ESTIMATORS)
         if alpha not in ALPHAS:
             raise ValueError(
                 f"alpha is {alpha!r}, but the family has 0.5, the square root of an adaptive optimizer such as Adam, "

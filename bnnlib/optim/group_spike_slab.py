@@ -1,15 +1,12 @@
 """The spike-and-slab group Gaussian prior of Ke and Fan (2023), section 3: a weight decay a group, and pruning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_non_negative, check_positive
+from bnnlib._checks import check_choice, check_count, check_non_negative, check_positive, matching
 from bnnlib.functional.group_spike_slab import (
     KINDS,
     group_mean_square,
@@ -77,10 +74,8 @@ class GroupSpikeSlab:
         batch_dims: int = 0,
         when_empty: str = "raise",
     ) -> None:
-        if kind not in (*KINDS, "channel"):
-            raise ValueError(f"kind is {kind!r}, but it must be one of {', '.join(map(repr, (*KINDS, 'channel')))}.")
-        if when_empty not in EMPTY:
-            raise ValueError(f"when_empty is {when_empty!r}, but it must be one of {', '.join(map(repr, EMPTY))}.")
+        check_choice("kind", kind, (*KINDS, "channel"))
+        check_choice("when_empty", when_empty, EMPTY)
         self.num_data = check_count("num_data", num_data)
         group_threshold(spike, slab, self.num_data, 1, prior_slab_probability)  # checks them
         if soft_threshold != "exact":
@@ -240,11 +235,7 @@ def _selected(
     parameters: nn.Module | Mapping[str, Tensor], names: Sequence[str] | None, least_dims: int
 ) -> dict[str, Tensor]:
     named = dict(parameters.named_parameters() if isinstance(parameters, nn.Module) else parameters)
-    patterns = ["*"] if names is None else [names] if isinstance(names, str) else list(names)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in named):
-            raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(named)}.")
-    chosen = {n: w for n, w in named.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
+    chosen = {name: named[name] for name in matching("names", "*" if names is None else names, named)}
     groups = {name: weight for name, weight in chosen.items() if weight.dim() >= least_dims and weight.numel()}
     if not groups or (names is not None and len(groups) < len(chosen)):
         short = ", ".join(sorted(set(chosen) - set(groups))) or "none"

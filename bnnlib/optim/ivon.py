@@ -1,7 +1,5 @@
 """IVON, the improved variational online Newton method: the natural form with what makes it train large networks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

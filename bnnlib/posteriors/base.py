@@ -1,7 +1,5 @@
 """What all posteriors share: settings, parameters beside the means, draws, counts, and the divergence's gradient."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Sequence

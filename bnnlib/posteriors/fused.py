@@ -5,8 +5,6 @@ number for each row, a backward pass that is itself differentiated) takes the fo
 noise that is made for it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Independent Gaussian weights, and their divergence to a Gaussian prior."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import torch

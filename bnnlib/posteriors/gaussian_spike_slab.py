@@ -1,7 +1,5 @@
 """Gaussian weights under a spike-and-slab prior: inclusion probabilities in closed form, and Bayes by Backprop."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The horseshoe: Gaussian weights times half-Cauchy scales, which switch whole units off."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import torch

@@ -5,8 +5,6 @@ forward pass. A token that is not fresh any more (its pass was already different
 settings have changed) is dropped and the closed form is evaluated on its own: the result is the same.
 """
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Numbers of a layer that can be assigned at any time: one state each, checked."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable

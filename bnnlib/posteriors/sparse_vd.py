@@ -1,7 +1,5 @@
 """Sparse variational dropout: additive Gaussian noise under a log-uniform prior."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dirac spike-and-slab weights: each weight is exactly 0, or Gaussian."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, cast
 

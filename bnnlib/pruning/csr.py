@@ -5,12 +5,9 @@ products skip the rest; a convolution multiplies the sparse filters with the ima
 Whether that is faster depends on sparsity, layer and batch; `benchmarks/csr.py` of the repository measures it.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import warnings
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +16,7 @@ from torch import Tensor, nn
 from bnnlib._checks import check_probability
 from bnnlib._copies import replaced
 from bnnlib.nn.base import BayesianLayer
-from bnnlib.pruning.stored import check_digest, digest, read_tensors
+from bnnlib.pruning.stored import read_tensors, write_tensors
 
 FORMAT = "bnnlib-csr-1"
 _BUFFERS = ("row_start", "column", "value")
@@ -235,8 +232,7 @@ def save_csr(model: nn.Module, path: str | os.PathLike) -> None:
     """
     if not any(isinstance(module, _CSRLayer) for module in model.modules()):
         raise ValueError(f"{type(model).__name__} has no CSR layer. Save to_csr(model).")
-    state = {name: values.detach().cpu() for name, values in model.state_dict().items()}
-    torch.save({"format": FORMAT, "state": state, "digest": digest([], state)}, Path(path))
+    write_tensors(path, FORMAT, [], model)
 
 
 def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
@@ -264,11 +260,7 @@ def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
         >>> torch.allclose(sparse(x), network(x), atol=1e-6)
         True
     """
-    stored = read_tensors(Path(path), "save_csr")
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a file of save_csr ({FORMAT}). A dense state_dict loads with load_state_dict.")
-    check_digest(Path(path), [], stored)
-    state, model = dict(stored["state"]), copy.deepcopy(model).cpu()
+    (_, state), model = read_tensors(path, FORMAT, "save_csr"), copy.deepcopy(model).cpu()
     new: dict[nn.Module, nn.Module] = {}
     for name, layer in exportable(model).items():
         prefix = f"{name}." if name else ""

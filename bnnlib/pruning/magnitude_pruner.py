@@ -1,14 +1,11 @@
 """Magnitude pruning while a chain runs, by any schedule (Deng, Zhang, Liang and Lin, 2019, Algorithm 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count
+from bnnlib._checks import check_count, matching
 from bnnlib.nn.base import BayesianLayer
 from bnnlib.pruning.masks import Masks, check_prunable, prunable_weights
 
@@ -111,11 +108,7 @@ def _selected(model: nn.Module | Mapping[str, nn.Parameter], names: Sequence[str
         chosen = dict(model) if isinstance(model, Mapping) else prunable_weights(model)
     else:
         named = dict(model) if isinstance(model, Mapping) else dict(model.named_parameters())
-        patterns = [names] if isinstance(names, str) else list(names)
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in named):
-                raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(named)}.")
-        chosen = {n: weight for n, weight in named.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
+        chosen = {name: named[name] for name in matching("names", names, named)}
         owners = {name.rpartition(".")[0] for name in chosen}
         for name, layer in () if isinstance(model, Mapping) else model.named_modules():
             if name in owners and isinstance(layer, BayesianLayer):  # whose draws would fill the zeros again

@@ -1,14 +1,12 @@
 """Masks over a network's weights, and how to hold them through training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_probability
+from bnnlib._checks import check_choice, check_probability
 from bnnlib.nn.base import BayesianLayer
 from bnnlib.pruning.ranking import step_mask
 
@@ -83,8 +81,7 @@ class Masks:
     """
 
     def __init__(self, model: nn.Module | Mapping[str, nn.Parameter], scope: str = "layer") -> None:
-        if scope not in SCOPES:
-            raise ValueError(f"scope is {scope!r}, but it must be one of {', '.join(map(repr, SCOPES))}.")
+        check_choice("scope", scope, SCOPES)
         self.scope = scope
         self.weights = dict(model) if isinstance(model, Mapping) else prunable_weights(model)
         self._open()

@@ -1,7 +1,5 @@
 """Pruning by rank: one score a weight, and the lowest share of them goes (Saha, Liu and Liang, 2024, section 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import cast
 

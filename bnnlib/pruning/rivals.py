@@ -1,7 +1,5 @@
 """Rivals that prune while they train: the ramp of Zhu and Gupta (2018), the group lasso of Wen et al. (2016)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict

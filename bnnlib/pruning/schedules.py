@@ -1,7 +1,5 @@
 """How much to prune and when."""
 
-from __future__ import annotations
-
 from bnnlib._checks import check_count, check_non_negative, check_positive, check_probability
 
 

@@ -1,7 +1,5 @@
 """Training of a stack: one optimizer, one permutation of the rows an epoch, every replicate on its own data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -56,14 +54,16 @@ class GaussianLikelihood(nn.Module):
 
     def scale(self) -> Tensor:
         """Standard deviations of the noise, shape (R,)."""
-        return self.log_scale.detach().exp().clamp_min(self.minimum)[:, 0]
+        return self.log_scale.detach().exp().clamp_min(self.minimum).squeeze(1)
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        return self._losses(output, target).sum() / target.shape[1]
+
+    def _losses(self, output: Tensor, target: Tensor) -> Tensor:
         with torch.no_grad():  # of the parameter itself: behind a clamp in the graph it would have no way back
             self.log_scale.clamp_(min=math.log(self.minimum))
         log_scale = self.log_scale.unsqueeze(1)
-        losses = 0.5 * (output - target).square() * torch.exp(-2.0 * log_scale) + log_scale
-        return losses.sum() / target.shape[1]
+        return 0.5 * (output - target).square() * torch.exp(-2.0 * log_scale) + log_scale
 
 
 def check_finite(model: StackedMLP, epoch: int, learning_rate: float) -> None:

@@ -1,7 +1,5 @@
 """Stacks under the horseshoe, whose scales belong to the units of each layer, and to the inputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

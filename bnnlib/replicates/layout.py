@@ -1,7 +1,5 @@
 """Where the weights of each layer lie inside the flat parameter vector of one network of a stack."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,12 +1,11 @@
 """A stack of fully connected networks of one architecture, evaluated together by batched matrix products."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from bnnlib._checks import check_choice
 from bnnlib._noise import Source
 from bnnlib._overrides import evaluating
 from bnnlib.replicates.posteriors import StackedPosterior
@@ -36,8 +35,7 @@ class StackedMLP(nn.Module):
 
     def __init__(self, posterior: StackedPosterior, activation: str = "relu"):
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation is {activation!r}, but it must be one of {', '.join(ACTIVATIONS)}.")
+        check_choice("activation", activation, ACTIVATIONS)
         self.posterior, self.activation = posterior, activation
 
     @property

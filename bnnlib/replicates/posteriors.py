@@ -1,7 +1,5 @@
 """Weight posteriors of a stack of networks: every tensor has the shape (replicates, parameters of one network)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

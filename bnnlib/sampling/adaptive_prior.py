@@ -1,16 +1,13 @@
 """The adaptive empirical prior of Deng, Zhang, Liang and Lin (2019): its energy and its stochastic approximation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, cast, overload
 
 import torch
 from torch import Tensor, nn
 
 from bnnlib import _native
-from bnnlib._checks import check_non_negative, check_positive, check_probability, check_scale
+from bnnlib._checks import check_non_negative, check_positive, check_probability, check_scale, matching
 from bnnlib._native import has_kernels
 from bnnlib._noise import dense
 from bnnlib.functional.ssgl import (
@@ -328,15 +325,8 @@ def _select(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The sparse weights and the module's other parameters, by name."""
     if isinstance(parameters, nn.Module):
-        if isinstance(sparse, str):
-            sparse = [sparse]
         named: dict[str, Tensor] = dict(parameters.named_parameters())
-        for pattern in sparse or ():
-            if not any(fnmatchcase(name, pattern) for name in named):
-                raise ValueError(
-                    f"no parameter is named {pattern!r}. This {type(parameters).__name__} has: {', '.join(named)}."
-                )
-        chosen = {n: p for n, p in named.items() if any(fnmatchcase(n, pattern) for pattern in sparse or ())}
+        chosen = {name: named[name] for name in matching("sparse", sparse or (), named)}
     elif sparse is not None:
         raise ValueError("sparse chooses among a module's parameters, but a mapping already names the sparse weights.")
     else:

@@ -1,7 +1,5 @@
 """What the samplers share: noise, temperature, checks and a complete state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

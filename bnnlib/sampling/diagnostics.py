@@ -1,13 +1,11 @@
 """Has the chain converged, and how many independent draws is it worth: split R-hat and effective sample size."""
 
-from __future__ import annotations
-
 import math
 
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count
+from bnnlib._checks import check_choice, check_count
 
 _FEWEST = 4  # draws of a chain, as in ArviZ
 _CUTOFF = 0.05  # of the autocorrelation, in ESS by threshold
@@ -66,8 +64,7 @@ def effective_sample_size(draws: Tensor, *, rule: str = "geyer") -> Tensor:
         >>> 3000 < effective_sample_size(draws).item() < 5000
         True
     """
-    if rule not in _RULES:
-        raise ValueError(f"rule is {rule!r}, but it must be one of {', '.join(_RULES)}.")
+    check_choice("rule", rule, _RULES)
     draws = _checked(draws)
     halves = _halves(draws) if rule == "geyer" else draws
     shape = halves.shape[2:]

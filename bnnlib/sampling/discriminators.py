@@ -4,15 +4,13 @@ The first argument of d(x, y) is the point that looks more like data the larger 
 of a score of single points, so that a chain scores each point once.
 """
 
-from __future__ import annotations
-
-import math
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bnnlib._checks import check_choice
 from bnnlib.functional.metropolis_hastings import (
     bounded_logit,
     conditional_cross_entropy,
@@ -63,11 +61,6 @@ class PairDiscriminator(nn.Module):
         super().__init__()
         bounded_logit(torch.zeros(1), lower)  # refuses what is outside
         self.network, self.lower = network, lower
-
-    @property
-    def limit(self) -> float:
-        """logit(1 - b), the largest size of a bounded logit."""
-        return math.log1p(-self.lower) - math.log(self.lower)
 
     def raw(self, points: Tensor) -> Tensor:
         """The network's numbers, shape (n,).
@@ -180,8 +173,7 @@ def discriminator_loss(
         >>> discriminator_loss(discriminator, torch.randn(8, 2), torch.randn(8, 2), "ub").shape
         torch.Size([])
     """
-    if loss not in LOSSES:
-        raise ValueError(f"loss is {loss!r}, but it must be one of {', '.join(LOSSES)}.")
+    check_choice("loss", loss, LOSSES)
     raw = discriminator.raw(torch.cat([data, proposed]))  # one pass; no network here mixes its rows
     penalty = logit_penalty * raw.square().mean() if logit_penalty else 0.0
     first, second = discriminator.of_raw(raw).split([len(data), len(proposed)])

@@ -1,7 +1,5 @@
 """Where draws are kept: in memory, or one file each in a folder."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

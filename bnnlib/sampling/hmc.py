@@ -1,7 +1,5 @@
 """Hamiltonian Monte Carlo, the reference: leapfrog steps, with step size and mass matrix learned in a warm-up."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Metropolis-Hastings on many chains at once: a kernel is a target with a way to move, a trace what its chains did."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Proposals without a density: from the latents of a generator, or from a function of points."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

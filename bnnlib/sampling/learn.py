@@ -1,14 +1,12 @@
 """Learn an independent proposal from the target's density: by its acceptance rate, by the bound of it, or by VI."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bnnlib._checks import DivergedError, check_count, check_positive
+from bnnlib._checks import DivergedError, check_choice, check_count, check_positive
 from bnnlib._terminal import progress_bar
 from bnnlib.functional import acceptance_rate_loss, log_acceptance_ratio, symmetric_kl_loss
 from bnnlib.sampling.densities import Density
@@ -84,8 +82,7 @@ def learn_proposal(
         >>> learned.loss.shape
         torch.Size([10])
     """
-    if objective not in OBJECTIVES:
-        raise ValueError(f"objective is {objective!r}, but it must be one of {', '.join(OBJECTIVES)}.")
+    check_choice("objective", objective, OBJECTIVES)
     check_count("num_steps", num_steps)
     check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate)

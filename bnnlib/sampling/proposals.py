@@ -1,7 +1,5 @@
 """Ways to propose a point: near where the chain is (random walk, Markov), or wherever it is (independent)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

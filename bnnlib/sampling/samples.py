@@ -1,7 +1,5 @@
 """Draws of a posterior in bounded room: kept while the chain runs, averaged over afterwards."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterator, Mapping

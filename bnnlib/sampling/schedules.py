@@ -1,7 +1,5 @@
 """Schedules of steps, temperatures and stochastic-approximation weights: functions of the step number k = 1, 2, ..."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from bnnlib._checks import check_non_negative, check_positive

@@ -1,13 +1,11 @@
 """Stochastic-gradient Hamiltonian Monte Carlo (Chen, Fox and Guestrin, 2014) in two discretizations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 
 import torch
 
-from bnnlib._checks import check_non_negative
+from bnnlib._checks import check_choice, check_non_negative
 from bnnlib.functional.sgmcmc import baoab_coefficients, euler_noise_scale
 from bnnlib.sampling.base import Sampler
 
@@ -62,8 +60,7 @@ class SGHMC(Sampler):
         generator: torch.Generator | None = None,
         keyed: bool = False,
     ) -> None:
-        if scheme not in SCHEMES:
-            raise ValueError(f"scheme is {scheme!r}, but it must be one of {', '.join(map(repr, SCHEMES))}.")
+        check_choice("scheme", scheme, SCHEMES)
         if check_non_negative("gradient_variance", gradient_variance) and scheme == "baoab":
             raise ValueError(
                 f"gradient_variance is {gradient_variance:g}, but scheme 'baoab' has no correction for it. "

@@ -1,7 +1,5 @@
 """Stochastic-gradient Langevin dynamics (Welling and Teh, 2011)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Where the batches of an epoch come from: tensors, a data set, or a loader with workers of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

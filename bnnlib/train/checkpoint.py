@@ -1,7 +1,5 @@
 """The state of unfinished work on disk, so that what was killed goes on where it was."""
 
-from __future__ import annotations
-
 import io
 import time
 import warnings

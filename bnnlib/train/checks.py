@@ -1,7 +1,5 @@
 """What both loops ask of what they are given: of the optimizer, the loss, the callbacks and the numbers of a batch."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import math

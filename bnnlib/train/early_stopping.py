@@ -1,7 +1,5 @@
 """Training that ends when held-out rows say so."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

@@ -4,8 +4,6 @@ For networks of `bnnlib.nn` it minimizes the negative ELBO per observation, for 
 Tensors stay in memory, and their rows are gathered by index, without worker processes; a loader brings its own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The loop under `fit` and `sample`: what both do around a step."""
 
-from __future__ import annotations
-
 import threading
 import time
 import warnings

@@ -4,8 +4,6 @@ It minimizes nothing. The order within a step is that of Algorithm 1 of Deng, Zh
 weights, move the prior by stochastic approximation, prune.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path

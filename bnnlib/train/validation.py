@@ -1,7 +1,5 @@
 """The loss on rows that are held out, of the predictive that averages over draws."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The library's command line: data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The examples of the docstrings run and print what stands below them, and every public name has one."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

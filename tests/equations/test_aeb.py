@@ -18,7 +18,7 @@ from chapters.learned_priors import formulas
 SEED = 5
 V0, V1, SIGMA, DELTA = 0.2, 3.0, 0.8, 0.3
 A, B, NU, LAM = 1.5, 4.0, 2.0, 0.7
-WEIGHTS = (-3.0, -0.4, -1e-3, 0.0, 0.05, 0.7, 8.0)
+WEIGHTS = (-3.0, -0.4, -1e-3, 0.0, 1e-6, 0.05, 0.7, 8.0)
 
 
 def t(values) -> torch.Tensor:
@@ -134,18 +134,26 @@ def test_the_expected_log_joint_falls_into_two_parts(generator):
     assert model.q2(0.3) - model.q2(0.05) == pytest.approx(moved, rel=1e-9)
 
 
+# text-book roles, the reversed roles of the published networks, extremes
+SETTINGS = [(0.5, 1.0, 0.1, 10.0), (0.5, 1.0, 0.005, 1e-5), (0.01, 2.0, 0.5, 1e-3), (0.999, 0.3, 1.0, 0.1)]
+
+
 # equation: aeb-slab-probability
-def test_the_slab_s_probability_by_bayes_theorem():
-    laplace, gaussian = log_components(np.array(WEIGHTS))
-    log_a, log_b = math.log(DELTA) + gaussian, math.log(1 - DELTA) + laplace
-    expected = np.exp(log_a - np.logaddexp(log_a, log_b))
-    ours = bF.slab_probability(t(WEIGHTS), DELTA, SIGMA, V0, V1)
-    assert np.allclose(ours, expected, rtol=1e-10)
-    # the published code for networks leaves sigma out of the densities
-    laplace, gaussian = log_components(np.array(WEIGHTS), sigma=1.0)
-    log_a, log_b = math.log(DELTA) + gaussian, math.log(1 - DELTA) + laplace
-    ours = bF.slab_probability(t(WEIGHTS), DELTA, SIGMA, V0, V1, scaled=False)
-    assert np.allclose(ours, np.exp(log_a - np.logaddexp(log_a, log_b)), rtol=1e-10)
+@pytest.mark.parametrize("scaled", [True, False])  # the published code for networks leaves sigma out of the densities
+@pytest.mark.parametrize(("delta", "sigma", "v0", "v1"), [(DELTA, SIGMA, V0, V1), *SETTINGS])
+def test_the_slab_s_probability_by_bayes_theorem(delta, sigma, v0, v1, scaled):
+    w = np.array(WEIGHTS[:-1])  # SciPy's Laplace density is 0 at 1,600 scales
+    laplace, gaussian = log_components(w, sigma if scaled else 1.0, v0, v1)
+    log_a, log_b = math.log(delta) + gaussian, math.log1p(-delta) + laplace
+    odds = bF.slab_log_odds(t(w), delta, sigma, v0, v1, scaled=scaled)
+    assert np.allclose(odds, log_a - log_b, rtol=1e-12, atol=1e-12)
+    # numbers and tensors take different paths
+    for values in ((delta, sigma, v0, v1), t([delta, sigma, v0, v1])):
+        ours = bF.slab_probability(t(w), *values, scaled=scaled)
+        assert np.allclose(ours, np.exp(log_a - np.logaddexp(log_a, log_b)), rtol=1e-10, atol=1e-300)
+    if scaled:  # softplus(z) is taken to be z beyond 20, which is e^-20 = 2e-9 off
+        density = formulas.ssgl_log_density(t(w), delta, sigma, v0, v1)
+        assert np.allclose(density, np.logaddexp(log_a, log_b), rtol=1e-12, atol=3e-9)
 
 
 # equation: aeb-precisions

@@ -287,19 +287,23 @@ def test_entropy_is_scipy_s():
     np.testing.assert_allclose(metrics.predictive_entropy(p), stats.entropy(p.numpy(), axis=1), rtol=1e-10)
     edges = metrics.predictive_entropy(t([1, 0, 0], [1 / 3, 1 / 3, 1 / 3]))
     np.testing.assert_allclose(edges, [0, math.log(3)], atol=1e-12)
+    assert metrics.predictive_entropy(torch.tensor([[1.0, 0.0]])).item() == 0.0  # in float32 too
 
 
-# equation: sbn-temperature
+# equation: sbn-temperature, fnd-temperature
 def test_temperature_changes_entropy_and_no_decision():
     p, before = normal(60, 4).mul(2).softmax(-1), None
     for T in (0.3, 1.0, 2.5, 50.0):
         q = metrics.apply_temperature(p, T, given="probabilities")
         expected = p.numpy() ** (1 / T) / (p.numpy() ** (1 / T)).sum(1, keepdims=True)
         np.testing.assert_allclose(q, expected, rtol=1e-10)
+        np.testing.assert_allclose(metrics.apply_temperature(p.log() + 3, T), expected, rtol=1e-10)
         assert (q.argmax(-1) == p.argmax(-1)).all()
         entropy = metrics.predictive_entropy(q)
         assert before is None or (entropy > before).all()
         before = entropy
+    for scores, given in ((p, "probabilities"), (p.log(), "logits")):
+        assert metrics.apply_temperature(scores.float(), 2.0, given=given).dtype == torch.float32
 
 
 # equation: sbn-auroc

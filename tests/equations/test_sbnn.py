@@ -1,6 +1,6 @@
 """The equations of the chapter on closed-form inclusion probabilities, each checked by a number computed another way.
 
-Those of importance, pruning, minibatches and the simulations are in `test_cfi_networks.py`.
+Those of importance, pruning, minibatches and the simulations are in `test_sbnn_networks.py`.
 """
 
 import itertools
@@ -220,11 +220,12 @@ def test_bayes_by_backprop_s_gradients_are_slopes_along_the_path_of_a_draw(m, s,
     assert abs(slip - short) == pytest.approx(noise**2 / s**2, rel=1e-9)
 
 
-# equation: sbnn-reparameterization
-def test_a_draw_and_its_derivatives():
+# equation: sbnn-reparameterization, svbnn-gaussian-sample
+@pytest.mark.parametrize("prior", [PRIOR, None])
+def test_a_draw_and_its_derivatives(prior):
     m, rho = t(0.3, -0.2).requires_grad_(), t(-3.0, 0.5).requires_grad_()
     noise = t(0.7, -1.1)
-    w = bF.gaussian_draw(m, rho, noise, PRIOR)[0]
+    w = bF.gaussian_draw(m, rho, noise, prior)[0]
     assert torch.allclose(w, m + torch.log1p(rho.exp()) * noise)
     slopes = torch.autograd.grad(w.sum(), (m, rho))
     assert torch.allclose(slopes[0], torch.ones(2, dtype=torch.float64))

@@ -1,5 +1,5 @@
 """The equations on networks in the chapter on closed-form inclusion probabilities: importance, pruning, minibatches,
-simulations. Those of the prior and of the objective are in `test_cfi.py`.
+simulations. Those of the prior and of the objective are in `test_sbnn.py`.
 """
 
 import itertools

@@ -130,14 +130,6 @@ def test_the_minibatch_objective_is_unbiased(generator):
     assert float(torch.stack(batches).mean()) == pytest.approx(float(misfit.sum()), rel=1e-5)
 
 
-# equation: svbnn-gaussian-sample
-def test_the_slab_is_drawn_by_location_and_scale(generator):
-    rho = torch.full((DRAWS,), 0.4, dtype=torch.float64)
-    noise = torch.randn(DRAWS, generator=generator, dtype=torch.float64)
-    theta = bF.gaussian_draw(torch.full_like(rho, -1.0), rho, noise, None)[0]
-    assert stats.kstest(theta.numpy(), stats.norm(-1.0, math.log1p(math.exp(0.4))).cdf).pvalue > 1e-3
-
-
 # equation: svbnn-gumbel
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 3.0])
 def test_the_soft_gate_has_the_law_of_two_competing_gumbel_variables(temperature, generator):

@@ -1,7 +1,5 @@
 """Constant units through layers: what a layer takes into its bias, and what it makes of the rest."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm

@@ -1,22 +1,19 @@
 """Compressed networks on disk: their tensors and the plan of their layers, and nothing that is executed."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.pruning.compress.layers import FULL_SIZES, SelectedLinear, activated, keep_units, replace_module, sizes_of
 from bnnlib.pruning.compress.network import deterministic_layers
-from bnnlib.pruning.stored import check_digest, digest, read_tensors
+from bnnlib.pruning.stored import read_tensors, write_tensors
 
 FORMAT = "bnnlib-compressed-2"
 _NORMS = {"BatchNorm1d": nn.BatchNorm1d, "BatchNorm2d": nn.BatchNorm2d}
@@ -50,8 +47,7 @@ def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
                 f"{name or 'the model'} is a {type(module).__name__}, which save_compressed does not know. Save the "
                 "network that compress(model, example) returns, or this one's state_dict."
             )
-    state = {name: values.detach().cpu() for name, values in model.state_dict().items()}
-    torch.save({"format": FORMAT, "plan": plan, "state": state, "digest": digest(plan, state)}, Path(path))
+    write_tensors(path, FORMAT, plan, model)
 
 
 def _entry(module: nn.Module) -> dict[str, Any] | None:
@@ -95,7 +91,8 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
         >>> torch.equal(again(x), small(x))
         True
     """
-    plan, state = _read(Path(path))
+    entries, state = read_tensors(path, FORMAT, "save_compressed")
+    plan = {entry["name"]: entry for entry in entries}
     model = deterministic_layers(copy.deepcopy(template).cpu())
     noises = [(n, module) for n, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]
     for name, noise in noises:
@@ -136,17 +133,6 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
         ):
             raise ValueError(f"{path} is damaged: {name} picks inputs outside its {module.features} features.")
     return model.eval()
-
-
-def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
-    """The plan by layer, and the tensors."""
-    stored = read_tensors(path, "save_compressed")
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-        raise ValueError(
-            f"{path} is not a file of save_compressed ({FORMAT}). A plain state_dict loads with load_state_dict."
-        )
-    check_digest(path, stored.get("plan", []), stored)
-    return {entry["name"]: entry for entry in stored["plan"]}, stored["state"]
 
 
 def _sizes(sizes: Sequence[int]) -> str:

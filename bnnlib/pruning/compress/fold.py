@@ -1,7 +1,5 @@
 """Noise on units at test time is a factor for each of them, and moves into the weights of a neighboring layer."""
 
-from __future__ import annotations
-
 import math
 from typing import cast
 

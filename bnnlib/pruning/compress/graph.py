@@ -1,7 +1,5 @@
 """The forward pass of a network as a graph, and what each of its steps does to channels."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import operator
@@ -152,7 +150,9 @@ def kind(node: fx.Node, modules: Modules) -> str:
     # torchvision's, by its name, since that library is not needed here
     if getattr(target, "__name__", "") == "stochastic_depth" and not _argument(node, 3, "training", True):
         return "same"
-    if target in (torch.flatten, "flatten") or (target in _SIZES and _open_end(node)):
+    if target in (torch.flatten, "flatten") or (
+        target in _SIZES and len(_given_size(node)) == 2 and _computed_channels(node)
+    ):
         return "flatten" if _flattens(before, after) else "other"
     follows = target in _SHAPES or (target in _SIZES and _computed_channels(node))
     if (follows or (target is operator.getitem and _adds_ends(node.args[1]))) and len(before) > 1:
@@ -210,14 +210,9 @@ def _flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     return len(before) >= 2 and after == (before[0], math.prod(before[1:]))
 
 
-def _open_end(node: fx.Node) -> bool:
-    size = _given_size(node)
-    # a size that is typed in would not fit a smaller network; one that the pass reads off its tensors does
-    return len(size) == 2 and (isinstance(size[1], fx.Node) or size[1] == -1)
-
-
 def _computed_channels(node: fx.Node) -> bool:
     size = _given_size(node)
+    # a size that is typed in would not fit a smaller network; one that the pass reads off its tensors does
     return len(size) > 1 and (isinstance(size[1], fx.Node) or size[1] == -1)
 
 

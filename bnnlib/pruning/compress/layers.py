@@ -1,7 +1,5 @@
 """The one layer that a compressed network has of its own."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import torch.nn.functional as F

@@ -4,8 +4,6 @@ A mask of zeros makes a network neither smaller nor faster. Here units that are 
 reads, leave the network for good; what is left are ordinary PyTorch layers with fewer channels.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Export to ONNX, checked on the spot by ONNX Runtime."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import importlib.util

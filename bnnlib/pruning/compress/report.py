@@ -1,7 +1,5 @@
 """What compression gains: units, parameters, operations, bytes and latency, before and after in one run."""
 
-from __future__ import annotations
-
 import copy
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from bnnlib._checks import check_count
-from bnnlib.nn.base import check_choice
+from bnnlib._checks import check_choice, check_count
 from bnnlib.pruning.compress.file import save_compressed
 from bnnlib.pruning.compress.graph import outputs
 from bnnlib.pruning.compress.network import full_precision, masked_output, plain_network

@@ -1,7 +1,5 @@
 """Times of two networks side by side, in one run."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

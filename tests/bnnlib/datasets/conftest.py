@@ -1,7 +1,5 @@
 """A local HTTP server that misbehaves on request, and a registry that points to it."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

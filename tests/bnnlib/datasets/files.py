@@ -1,7 +1,5 @@
 """What the readers' tests write into files and registries."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 

@@ -1,7 +1,5 @@
 """Names, folders, errors, the container, and the sets that need no files."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

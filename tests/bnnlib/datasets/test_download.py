@@ -1,7 +1,5 @@
 """The download against a local server that breaks, lies and refuses."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

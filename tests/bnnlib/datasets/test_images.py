@@ -1,7 +1,5 @@
 """The image readers on small files of the published form, whole and damaged, by way of a local server."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The real files, where BNNLIB_DATA says they are; skipped with a message otherwise. Nothing is downloaded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

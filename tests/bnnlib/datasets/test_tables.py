@@ -1,7 +1,5 @@
 """The table readers on small files of the published form, whole and damaged, by way of a local server."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

@@ -1,7 +1,5 @@
 """Estimators that are fitted once."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("sklearn", reason="the extra 'estimators' is not installed")

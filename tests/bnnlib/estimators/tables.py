@@ -1,7 +1,5 @@
 """Small tables with inputs in units of their own, and settings that learn them in a second or two."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # 1,000 steps at three times the usual rate: enough for three strong inputs of eight and a network of six units

@@ -1,7 +1,5 @@
 """The pictures: what they show is what the fit says, for one input and for a thousand, on white and on black."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random problems under the Gaussian spike-and-slab prior, shared by the tests of its functions."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The spike-and-slab prior on groups: the shapes of groups."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -40,19 +40,6 @@ def test_nll_of_an_impossible_label_is_infinite():
     assert metrics.nll(torch.tensor([[1.0, 0.0]]), torch.tensor([1])) == math.inf
 
 
-def test_ece_by_bins_written_out():
-    logits, labels = rows()
-    probabilities = logits.softmax(dim=1)
-    confidence, choice = probabilities.max(dim=1)
-    expected = 0.0
-    for k in range(10):
-        inside = (confidence > k / 10) & (confidence <= (k + 1) / 10)
-        if inside.any():
-            gap = (choice == labels)[inside].double().mean() - confidence[inside].mean()
-            expected += float(inside.double().mean() * gap.abs())
-    assert metrics.ece(probabilities, labels, num_bins=10) == pytest.approx(100.0 * expected)
-
-
 def test_ece_in_bins_of_equal_mass():
     # confidences .6, .7, .8, .9; the first two are wrong, the others right: two bins of two rows
     top = torch.tensor([0.9, 0.6, 0.8, 0.7])

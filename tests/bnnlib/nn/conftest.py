@@ -1,7 +1,5 @@
 """Every layer of `bnnlib.nn` in small, so that what all of them promise is tested on all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
@@ -52,6 +50,17 @@ def linear(request) -> Callable[..., nn.Module]:
 def conv(request) -> Callable[..., nn.Module]:
     """Each convolution in turn."""
     return CONV[request.param]
+
+
+class Divergence(nn.Module):
+    """The divergence of a network, as what a module computes."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self) -> torch.Tensor:
+        return bnn.kl_divergence(self.network)
 
 
 def small_network(linear: Callable[..., nn.Module]) -> nn.Sequential:

@@ -4,7 +4,6 @@ import sys
 import threading
 import warnings
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -71,14 +70,6 @@ def test_what_others_draw_for_is_not_named(kind):
         fit(model, (tokens, torch.zeros(5, dtype=torch.long)), epochs=1, batch_size=5)
         plain = bnn.to_bayesian(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)), kind, **settings)
         assert bnn.predict(torch.compile(plain, backend="eager"), data()[0], num_samples=2).shape == (2, 12, 2)
-
-
-def test_an_array_is_taken_as_the_model_reads_numbers():
-    model, (x, _) = bnn.to_bayesian(nn.Sequential(nn.Linear(4, 2))), data()
-    drawn = bnn.predict(model, x, num_samples=2, generator=seeded(1))
-    assert torch.equal(bnn.predict(model, x.double().numpy(), num_samples=2, generator=seeded(1)), drawn)
-    tokens = bnn.to_bayesian(nn.Sequential(nn.Embedding(5, 2)))
-    assert bnn.predict(tokens, np.array([[0, 4]]), num_samples=2).shape == (2, 1, 2, 2)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Laplace's method beside what is known exactly: linear regression, the whole Gauss-Newton matrix, identities."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,5 +1,6 @@
 """Posterior predictive draws: one function a sample, whatever the chunks."""
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -25,6 +26,10 @@ def test_a_table_is_read_as_its_array_is(x):
     array = x.numpy()
     draws = [bnn.predict(network, one, 3, generator=generator(0)) for one in (pd.DataFrame(array), array.tolist(), x)]
     assert torch.equal(draws[0], draws[2]) and torch.equal(draws[1], draws[2])
+    draws = [bnn.predict(network.float(), one, 3, generator=generator(0)) for one in (array, x.float())]
+    assert torch.equal(*draws)  # an array is taken as the model reads numbers
+    tokens = bnn.to_bayesian(nn.Sequential(nn.Embedding(5, 2)))
+    assert bnn.predict(tokens, np.array([[0, 4]]), 2).shape == (2, 1, 2, 2)
     mixed = pd.DataFrame(array).assign(last=array[:, -1] > 0)
     bnn.predict(bnn.to_bayesian(nn.Linear(mixed.shape[1], 2)), mixed, 3)
     with pytest.raises(TypeError, match=r"x is a DataFrame that holds more than numbers.*'Bern'"):

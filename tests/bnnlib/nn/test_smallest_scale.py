@@ -11,6 +11,7 @@ from bnnlib import nn as bnn
 from bnnlib.functional import softplus_scale
 from bnnlib.functional.gaussian import softplus_slope
 from bnnlib.replicates import Layout, StackedGaussian, StackedHorseshoe, StackedSpikeSlab
+from tests.bnnlib.nn.conftest import Divergence
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
 KINDS = {
@@ -59,19 +60,10 @@ def test_the_graph_of_plain_operations_has_the_same_gradient(rho):
     model = built("gaussian", "weight", rho)
     bnn.kl_divergence(model).backward()
     values = {name: p.detach() for name, p in model.named_parameters()}
-    named = lambda v: {f"m.{name}": p for name, p in v.items()}  # noqa: E731
+    named = lambda v: {f"network.{name}": p for name, p in v.items()}  # noqa: E731
     plain = torch.func.grad(lambda v: torch.func.functional_call(Divergence(model), named(v), ()))
     for name, gradient in plain(values).items():
         torch.testing.assert_close(gradient, model.get_parameter(name).grad, rtol=1e-5, atol=1e-7)
-
-
-class Divergence(nn.Module):
-    def __init__(self, m):
-        super().__init__()
-        self.m = m
-
-    def forward(self):
-        return bnn.kl_divergence(self.m)
 
 
 @pytest.mark.parametrize("kind", [StackedGaussian, StackedSpikeSlab, StackedHorseshoe])

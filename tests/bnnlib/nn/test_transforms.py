@@ -8,7 +8,7 @@ from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from bnnlib import nn as bnn
-from tests.bnnlib.nn.conftest import CONV, LINEAR, OTHERS
+from tests.bnnlib.nn.conftest import CONV, LINEAR, OTHERS, Divergence
 from tests.seeded import seeded as generator
 
 
@@ -50,15 +50,7 @@ def test_grad_gives_the_gradient_of_a_step(any_network, x):
 
 
 def test_the_divergence_has_a_gradient_under_grad(exact_network):
-    class Divergence(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.network = exact_network
-
-        def forward(self):
-            return bnn.kl_divergence(self.network)
-
-    model = Divergence()
+    model = Divergence(exact_network)
     model().backward()
     found = grad(lambda values: called(model, values))(parameters(model))
     torch.testing.assert_close(found, gradients(model), rtol=1e-9, atol=1e-11)

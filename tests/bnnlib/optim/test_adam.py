@@ -1,7 +1,5 @@
 """Adam that takes what draws keep: the numbers of PyTorch's Adam, whatever else looks at the gradients."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """The adaptive variational optimizer: its arithmetic, its law, its state."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """The group spike-and-slab prior: what it chooses, what it removes, what it refuses."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """IVON: its arithmetic as the algorithm is printed, and the Gaussian that it settles on."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

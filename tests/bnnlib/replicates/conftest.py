@@ -1,7 +1,5 @@
 """A stack of three small networks under every posterior."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

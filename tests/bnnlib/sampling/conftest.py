@@ -1,7 +1,5 @@
 """Targets that can be drawn from exactly, with quantities whose laws are known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -70,6 +70,11 @@ def walk(start=None, num_draws=3, density=log_prob, **counts):
     return mcmc.sample(mcmc.metropolis_hastings(density, mcmc.RandomWalk(1.0)), start, num_draws, **counts)
 
 
+def moved(proposal):
+    state = mcmc.metropolis_hastings(log_prob, mcmc.RandomWalk(1.0)).start(zeros(2, 2))
+    return mcmc.metropolis_hastings(log_prob, proposal).step(state)
+
+
 def learn(density=None, target=log_prob, **settings):
     return mcmc.learn_proposal(target, density or mcmc.FullGaussian(2), **{"num_steps": 1, "batch_size": 2, **settings})
 
@@ -120,7 +125,7 @@ REFUSED = {
         *[(lambda k=k: sparse_step(k), "gradient is sparse.*sparse=False") for k in (mcmc.SGLD, mcmc.SGHMC)],
     ],
     "the learned prior": [
-        (lambda: prior(sparse=["fc9.weight"]), r"no parameter is named 'fc9.weight'.*0.weight, 0.bias"),
+        (lambda: prior(sparse=["fc9.weight"]), "sparse has 'fc9.weight', which no parameter fits.*0.weight, 0.bias"),
         (lambda: prior(sparse=[]), r"sparse weights is empty.*sparse=\['fc1.weight'\]"),
         (lambda: prior(sparse=None), "sparse weights is empty"),
         (lambda: prior(parameters={}, sparse=None), "sparse weights is empty"),
@@ -147,7 +152,7 @@ REFUSED = {
         (lambda: acceptance_rate_of(lambda x: torch.full((len(x),), -INF), normal(5), zeros(5, 5)),
          "NaN"),
         (lambda: acceptance_rate_of(log_prob, normal(3), zeros(5, 5)), "same space"),
-        (lambda: effective_sample_size(zeros(2, 10), rule="ar"), "geyer, threshold, batch_means"),
+        (lambda: effective_sample_size(zeros(2, 10), rule="ar"), "'geyer', 'threshold', 'batch_means'"),
         *[(lambda f=f: f(zeros(100)), r"chains, draws.*draws\[None\]") for f in (split_r_hat, effective_sample_size)],
         *[(lambda f=f: f(zeros(2, 3)), "draws in a chain is 3") for f in (split_r_hat, effective_sample_size)],
     ],
@@ -199,12 +204,18 @@ REFUSED = {
         (lambda: mcmc.Independent(Implicit()), r"without log_prob.*implicit_metropolis_hastings", TypeError),
         (lambda: mcmc.Independent(torch.distributions.Normal(0.0, 1.0)),
          r"torch\.distributions.*FullGaussian", TypeError),
+        # shapes that would broadcast: as many chains as coordinates, so that nothing else would notice
+        (lambda: moved(mcmc.RandomWalk(torch.ones(3, 1, 1))), "draws points"),
+        (lambda: moved(normal(3)), "same space"),
+        (lambda: moved(mcmc.Markov(lambda x, g: x[:1], lambda x, y: zeros(len(x)))), "draws points"),
+        *[(lambda f=f: moved(mcmc.Markov(lambda x, g: x, f)), "proposal's log density")
+          for f in (lambda x, y: torch.zeros_like(x), lambda x, y: zeros(len(x), 1))],
         (lambda: mcmc.Markov(lambda given, generator: given, None), "log_density is None", TypeError),
         (lambda: mcmc.metropolis_hastings(log_prob, PLAIN),
          r"must be a Proposal.*implicit_metropolis_hastings", TypeError),
     ],
     "learning": [
-        (lambda: learn(objective="elbo"), "acceptance, symmetric_kl, vi"),
+        (lambda: learn(objective="elbo"), "'acceptance', 'symmetric_kl', 'vi'"),
         (lambda: learn(num_steps=0), "num_steps is 0"),
         (lambda: learn(batch_size=0), "batch_size is 0"),
         (lambda: learn(learning_rate=-1.0), "learning_rate is -1"),
@@ -218,7 +229,7 @@ REFUSED = {
     "discriminators": [
         *[(lambda b=b: critic(lower=b), "lower") for b in (0.0, 0.5, -1.0, NAN)],
         (lambda: train(data=zeros(0, 1), loss="cce"), "at least one row"),
-        (lambda: train(loss="hinge"), "ub, mce, cce"),
+        (lambda: train(loss="hinge"), "'ub', 'mce', 'cce'"),
         (lambda: train(mcmc.MarkovDiscriminator, loss="cce"), "IndependentDiscriminator"),
         (lambda: train(loss="mce"), "MarkovDiscriminator"),
         *[(lambda a=a: train(loss="cce", average=a), "average") for a in (-0.1, 1.0, NAN)],

@@ -228,13 +228,15 @@ def train(model, optimizer, steps: int, schedule=None) -> None:
             schedule.step()
 
 
-def test_sgld_at_temperature_zero_is_sgd_and_takes_schedulers():
+@pytest.mark.parametrize("scheme", ["", "euler", "baoab"])
+def test_at_temperature_zero_a_sampler_is_sgd_and_sgld_takes_schedulers(scheme):
+    kind, momentum, options = (SGHMC, 0.9, {"momentum": 0.9, "scheme": scheme}) if scheme else (SGLD, 0.0, {})
     ours, reference = network(), network()
     for model, optimizer in [
-        (ours, SGLD(ours.parameters(), 0.02, 0.0)),
-        (reference, torch.optim.SGD(reference.parameters(), 0.02)),
+        (ours, kind(ours.parameters(), 0.02, temperature=0.0, **options)),
+        (reference, torch.optim.SGD(reference.parameters(), 0.02, momentum)),
     ]:
-        train(model, optimizer, 20, torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.5))
+        train(model, optimizer, 20, None if scheme else torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.5))
     torch.testing.assert_close([*ours.parameters()], [*reference.parameters()], rtol=1e-12, atol=1e-14)
 
 

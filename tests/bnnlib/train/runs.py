@@ -1,7 +1,5 @@
 """What tests of both loops share: a small problem, and ways for a run to end."""
 
-from __future__ import annotations
-
 import os
 import signal
 

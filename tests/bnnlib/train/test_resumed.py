@@ -1,7 +1,5 @@
 """Whatever a run consists of, killed again and again it ends as the one that nobody killed, to the last bit."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

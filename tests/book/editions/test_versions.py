@@ -1,7 +1,5 @@
 """Versions of the book side by side: every page says its own and leads to the others, from a disk as well."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

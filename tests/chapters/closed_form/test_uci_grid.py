@@ -1,7 +1,5 @@
 """The grid of Table 2: what a rule may take, where each candidate begins, and that no test row chooses."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

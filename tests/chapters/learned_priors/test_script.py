@@ -1,7 +1,5 @@
 """The port of the published script: a step by hand, its stored draws, and our own code beside it."""
 
-from __future__ import annotations
-
 import copy
 import math
 
