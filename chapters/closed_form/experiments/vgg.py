@@ -51,10 +51,6 @@ def _paper() -> list[Cell]:
     return [_cell(_CIFAR | {"width": 1.0}, train, pretrain, candidates)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["pretrain"]["epochs"] + cell.params["epochs"], "epochs"
-
-
 EXPERIMENTS = [
     Experiment(
         name="sbnn-vgg",
@@ -66,7 +62,7 @@ EXPERIMENTS = [
         reads=reads,
         schedules=schedules,
         unavailable={"paper": "not run: 27 candidates of 200 epochs"},
-        budget=_budget,
+        budget=lambda cell: (cell.params["pretrain"]["epochs"] + cell.params["epochs"], "epochs"),
         value=9.0,
     )
 ]

@@ -27,7 +27,7 @@ import torch
 from bnnlib import metrics
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, profiles
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.learned_priors.experiments.regression import problem, steps_of
 
 SETTING = "v0=0.1, sigma=1"
@@ -89,18 +89,13 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
             values[f"width_beta{j + 1}"] = (high - low)[place, j]
             values[f"error_beta{j + 1}"] = kept[place, :, j].mean() - truth[j]
             values[f"rho_beta{j + 1}"] = prior.rho["beta"][place, j]
-        where = {"setting": SETTING, "method": method, "replicate": replicate}
-        rows += [where | {"metric": metric, "value": float(value)} for metric, value in values.items()]
+        rows += rows_of(cell, values, method=method)
     return CellResult(rows)
 
 
 def _cells(replicates: int, steps: int, num_inputs: int) -> list[Cell]:
     params = {"steps": steps, "num_inputs": num_inputs, "learning_rate": 1e-4}
     return [Cell(SETTING, "all methods", (replicate,), params) for replicate in range(replicates)]
-
-
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["steps"], "iterations"
 
 
 EXPERIMENTS = [
@@ -113,7 +108,7 @@ EXPERIMENTS = [
         tiny={"steps": 100, "num_inputs": 50},
         version=2,  # two runs more in a cell
         schedules=schedules,
-        budget=_budget,
+        budget=lambda cell: (cell.params["steps"], "iterations"),
         value=4.0,
     )
 ]

@@ -132,10 +132,6 @@ def _cells(profile: str, replicates: int) -> list[Cell]:
     return found
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["network"]["epochs"], "epochs"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-fgsm",
@@ -146,7 +142,7 @@ EXPERIMENTS = [
         tiny={"network": TINY},
         reads=reads,
         unavailable={"paper": "not run: only the samplers on MNIST, of networks of the paper profiles"},
-        budget=_budget,
+        budget=lambda cell: (cell.params["network"]["epochs"], "epochs"),
         value=6.5,
     )
 ]

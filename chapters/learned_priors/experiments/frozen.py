@@ -154,10 +154,6 @@ def _cells(
     return cells + [Cell(TABLE, "all settings", (replicate,), table) for replicate in range(logistics)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["iterations"], "iterations"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-frozen",
@@ -176,7 +172,7 @@ EXPERIMENTS = [
             "num_test": 50,
         },
         schedules=schedules,
-        budget=_budget,
+        budget=lambda cell: (cell.params["iterations"], "iterations"),
         value=5.0,
     )
 ]

@@ -18,7 +18,7 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, profiles
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.learned_priors.experiments.regression import step_size
 from chapters.learned_priors.formulas import constant
 from chapters.shared.simulated import correlated_regression
@@ -79,19 +79,11 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
             mean += weight.detach()
             probability += (weight.detach() @ test_x.t()).sigmoid_()
     values = _values(prior, mean / len(draws), probability / len(draws), torch.stack(draws, dim=1), test_y)
-    return CellResult(
-        [
-            {
-                "setting": f"v0={spike_scale:g}",
-                "method": method,
-                "replicate": replicate,
-                "metric": metric,
-                "value": float(column[index]),
-            }
-            for index, (method, spike_scale) in enumerate(chains)
-            for metric, column in values.items()
-        ]
-    )
+    rows = []
+    for index, (method, spike_scale) in enumerate(chains):
+        found = {metric: column[index] for metric, column in values.items()}
+        rows += rows_of(cell, found, f"v0={spike_scale:g}", method)
+    return CellResult(rows)
 
 
 def _values(

@@ -22,7 +22,7 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, profiles
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.shared.simulated import correlated_regression
 
 SETTINGS = ((0.01, 2.0), (0.1, 2.0), (0.01, 1.0), (0.1, 1.0))  # spike scale v0, initial sigma
@@ -189,17 +189,10 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         if checkpoint and k % 1000 == 0 and checkpoint.due():
             checkpoint.save({"chains": chains.state_dict(), "iteration": k})
     values, kept = chains.scores()
-    rows = [
-        {
-            "setting": setting_name(*setting),
-            "method": method,
-            "replicate": replicate,
-            "metric": metric,
-            "value": float(column[index]),
-        }
-        for index, (method, setting) in enumerate(chains.chains)
-        for metric, column in values.items()
-    ]
+    rows = []
+    for index, (method, setting) in enumerate(chains.chains):
+        found = {metric: column[index] for metric, column in values.items()}
+        rows += rows_of(cell, found, setting_name(*setting), method)
     rows += [
         {**row, "metric": "mse_test_exact", "value": chains.exact_ridge()}
         for row in rows
@@ -227,10 +220,6 @@ def _cells(replicates: int, iterations: int, num_inputs: int, methods: tuple[str
     return [Cell("all settings", "all methods", (replicate,), params) for replicate in range(replicates)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["iterations"], "iterations"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-regression",
@@ -240,6 +229,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         schedules=schedules,
         tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50},
-        budget=_budget,
+        budget=lambda cell: (cell.params["iterations"], "iterations"),
     )
 ]

@@ -141,12 +141,9 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     values = {"mse_test": error, "kept": kept, "included": included, "sigma": prior.sigma}
     rows = []
     for place, method in enumerate(METHODS):
-        where = {"setting": SETTING, "method": method, "replicate": replicate}
-        one = {metric: float(column[STARTS * place]) for metric, column in values.items()}
-        one["r_hat"] = float(split_r_hat(chains[place]).max())
-        rows += [where | {"metric": metric, "value": value} for metric, value in one.items()]
-    nothing = {"setting": SETTING, "method": ZERO, "replicate": replicate}
-    rows.append(nothing | {"metric": "mse_test", "value": float(test_y.square().mean())})
+        one = {metric: column[STARTS * place] for metric, column in values.items()}
+        rows += rows_of(cell, one | {"r_hat": split_r_hat(chains[place]).max()}, method=method)
+    rows += rows_of(cell, {"mse_test": test_y.square().mean()}, method=ZERO)
     return CellResult(rows, _arrays(torch.stack(traces, dim=-1), error[named:], kept[named:], replicate))
 
 
@@ -197,10 +194,6 @@ def _cells(replicates: int, steps: int, num_inputs: int) -> list[Cell]:
     return [Cell(*kind, (replicate,), params) for kind in kinds for replicate in range(replicates)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["steps"], "iterations"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-slab",
@@ -211,7 +204,7 @@ EXPERIMENTS = [
         methods={"one at a time": run_apart},
         tiny={"steps": 60, "num_inputs": 20},
         schedules=schedules,
-        budget=_budget,
+        budget=lambda cell: (cell.params["steps"], "iterations"),
         value=5.0,
     )
 ]
