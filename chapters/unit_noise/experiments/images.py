@@ -133,7 +133,7 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
         "kl": [row["kl"] for row in run.history],  # with the weights of its layers
     }
     if units:
-        curves["units"] = units[0].kept
+        curves["units"] = units[0].rows
     return {
         "error": error_percent(small, data, "validation"),
         "flops": flops(small, data["train"][0][:1]),
