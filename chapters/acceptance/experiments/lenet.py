@@ -146,7 +146,6 @@ def _cells(data: str, seeds: int, epochs: int, batch_size: int, repeats: int) ->
 EXPERIMENTS = [
     Experiment(
         name="mh-lenet",
-        paper="004",
         summary="A reduced LeNet on MNIST: Gaussian weights by VI and by the bound of the acceptance rate",
         profiles=profiles(
             _cells, smoke=("digits", 1, 2, 64, 3), book=("mnist", 3, 6, 128, 20), paper=("mnist", 5, 200, 128, 100)

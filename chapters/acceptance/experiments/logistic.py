@@ -175,7 +175,6 @@ def _cells(
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="Bayesian logistic regression: proposals learned three ways, Laplace and HMC; ESS and moments",
         profiles=profiles(
             _cells,

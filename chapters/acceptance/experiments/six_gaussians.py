@@ -99,7 +99,6 @@ def _cells(seeds: dict[str, int], steps: int, draws: int = 25_000, batch_size: i
 EXPERIMENTS = [
     Experiment(
         name="mh-six-gaussians",
-        paper="004",
         summary="Six Gaussians on a ring: a flow learned by VI, by acceptance rate and by its bound (Figure 2)",
         profiles=profiles(
             _cells,

@@ -224,7 +224,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="001",
         summary="CIFAR-10 with a residual network: channels removed on the way, dense, and pruned by magnitude",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

@@ -321,7 +321,6 @@ _BOOK = {"warm_up": WARM_UP, "ramp": 50, "networks": 500, "repeats": 100, "sizes
 EXPERIMENTS = [
     Experiment(
         name="avo-dynamics",
-        paper="001",
         summary="Draws, first steps, noise, memory and time of the optimizer, as sections 1 to 2.2 tell them",
         profiles=profiles(cells, smoke=({"replicates": 2, **_LITTLE},), book=({"replicates": 10, **_BOOK},)),
         run_cell=run_cell,

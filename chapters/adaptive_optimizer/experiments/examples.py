@@ -143,7 +143,6 @@ def _experiment(number: int, summary: str) -> Experiment:
     name = f"example {number}"
     return Experiment(
         name=f"avo-example-{number}",
-        paper="001",
         summary=summary,
         profiles=profiles(cells, smoke=(name, _SMOKE), paper=(name, {"replicates": 10})),
         run_cell=run_cell,

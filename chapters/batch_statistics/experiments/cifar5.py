@@ -80,7 +80,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="Five classes of CIFAR-10 with VGG-11 and ResNet-18: Stochastic Batch Normalization on unknown classes",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

@@ -60,7 +60,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="MNIST with LeNet-5: Stochastic Batch Normalization, deep ensembles and dropout on unknown images",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

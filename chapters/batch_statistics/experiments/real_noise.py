@@ -178,14 +178,12 @@ PLANS = {"sbn-noise": ("LeNet-5", 5), "sbn-noise-five": ("LeNet-5, 5 epochs", 3)
 EXPERIMENTS = [
     Experiment(
         name=name,
-        paper="004",
         summary=f"MNIST with {setting}: what real mini-batches add to a temperature, and controls of the noise",
         profiles=profiles(partial(_cells, setting), smoke=(_SMOKE, 1), book=(_BOOK, number)),
         run_cell=run_cell,
         sources=dict.fromkeys(("SBN", REAL, ARITHMETIC, MATCHED), "BN"),
         reads=reads,
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny=TINY | {"fit_batches": 10, "warm_rows": 30, "known_rows": 20, "other_rows": 10},
         budget=epochs_of,
     )

@@ -127,14 +127,12 @@ _SMOKE |= {"bfloat16": False, "batches": 40, "known_rows": 20, "other_rows": 10}
 EXPERIMENTS = [
     Experiment(
         name="sbn-batches",
-        paper="004",
         summary="MNIST with LeNet-5: draws of factorized statistics beside whole batches of training data",
         profiles=profiles(_cells, smoke=(_SMOKE, 1), book=(_BOOK, 5)),
         run_cell=run_cell,
         sources=dict.fromkeys(("SBN", WHOLE, *STORED), "BN"),
         reads=reads,
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny=TINY | {"known_rows": 20, "other_rows": 10},
         budget=epochs_of,
     )

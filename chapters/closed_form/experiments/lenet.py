@@ -133,7 +133,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-lenet",
-        paper="003",
         summary="LeNet-300-100 and LeNet-5 on MNIST, pruned by closed-form inclusion probabilities up to 99.9 %",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

@@ -124,7 +124,6 @@ _TOO_LONG = {"paper": "not run: 45 candidates of 300 epochs for every network"}
 
 _experiment = partial(
     Experiment,
-    paper="003",
     run_cell=run_cell,
     tiny=TINY,
     reads=reads,

@@ -91,7 +91,6 @@ def _cells(replicates: int, scale: float = 1.0) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-orders",
-        paper="003",
         summary="The lesson's network pruned in three orders: by p*, by signal-to-noise ratio and by magnitude",
         profiles=profiles(_cells, smoke=(2, 0.005), book=20, paper=100),
         run_cell=run_orders,

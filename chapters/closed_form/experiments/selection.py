@@ -290,7 +290,6 @@ _PAPER |= {"pruned_replicates": 50}
 EXPERIMENTS = [
     Experiment(
         name="sbnn-selection",
-        paper="003",
         summary="Experiment 3: selection of inputs against D, alpha, pi, and by cross-validation (Figures 4-8)",
         profiles=profiles(_selection_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_selection,
@@ -306,7 +305,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         name="sbnn-pruning",
-        paper="003",
         summary="Experiment 4: test error against the share of pruned weights for three pi (Figure 9)",
         version=3,
         sources={"signal-to-noise": "sBNN", "magnitude": "sBNN"},

@@ -127,7 +127,6 @@ _SMALL = {"width": 16, "epochs": 2, "warm_up": 1}
 EXPERIMENTS = [
     Experiment(
         name="sbnn-start",
-        paper="003",
         summary="One pretrained network with batch norm, its weights begun at three sizes: how many end in the slab",
         profiles=profiles(
             _cells,

@@ -154,7 +154,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-uci",
-        paper="003",
         overlap=1 / 9,
         summary="UCI regression, nine sets and Year: closed-form inclusion pruned at 0-95 %, and four rivals",
         profiles=profiles(_cells, smoke=(SIMULATED, 2, 5, 2), book=_book, paper=_paper),

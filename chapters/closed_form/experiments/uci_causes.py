@@ -180,7 +180,6 @@ def _all() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-uci-causes",
-        paper="003",
         overlap=1 / 9,
         summary="Why pruned networks of Table 2 err more than the published ones: one suspicion changed at a time",
         profiles={
@@ -191,7 +190,6 @@ EXPERIMENTS = [
         methods=RIVALS,
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2, "batch_size": 64},
         sources=dict.fromkeys(METHODS, "sBNN"),
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         reads=reads,
         schedules=schedules,
         budget=epochs_of,

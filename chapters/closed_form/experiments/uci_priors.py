@@ -74,7 +74,6 @@ def _cells(names: tuple[str, ...], splits: int, hidden: int = 50) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-uci-priors",
-        paper="003",
         overlap=1 / 9,
         summary="UCI regression with six priors: whether scales and inclusion probability matter on small networks",
         profiles=profiles(
@@ -85,7 +84,6 @@ EXPERIMENTS = [
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2},
         reads=reads,
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=epochs_of,
     )
 ]

@@ -54,7 +54,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-vgg",
-        paper="003",
         summary="CIFAR-10 with a VGG-like network, pretrained, then pruned by closed-form inclusion probabilities",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

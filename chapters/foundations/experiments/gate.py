@@ -86,7 +86,6 @@ def _cells(temperatures: tuple[float, ...], count: int, **changes: int) -> list[
 EXPERIMENTS = [
     Experiment(
         name="fnd-gate",
-        paper="all",
         summary="One input with exact inclusion probability 0.935: what the relaxed gate says at several temperatures",
         profiles=profiles(_cells, smoke=lambda: _cells((0.5,), 2, steps=40), book=(TEMPERATURES, 50)),
         run_cell=run_cell,

@@ -142,7 +142,6 @@ def _cells(designs: Sequence[str], count: int, changes: dict[str, Any]) -> list[
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="all",
         summary="Inclusion probabilities of every method beside the exact ones, in regression with 10 inputs",
         profiles=profiles(
             _cells,

@@ -139,7 +139,6 @@ _SMALL = {"steps": 60, "burn_in": 10, "thin": 2, "warm_up": 20, "draws": 20}
 EXPERIMENTS = [
     Experiment(
         name="fnd-linear",
-        paper="all",
         summary="Linear regression: means, sds and bands of six approximations beside the exact posterior",
         profiles=profiles(_cells, smoke=(["rho=0.9"], 2, _SMALL), book=(list(CORRELATIONS), 20, {})),
         run_cell=run_cell,

@@ -174,7 +174,6 @@ def _cells(shares: tuple[int, ...], count: int, epochs: int, after: dict[str, in
 EXPERIMENTS = [
     Experiment(
         name="fnd-sparsity",
-        paper="all",
         summary="The same share of weights, units or inputs removed: bytes, operations and accuracy",
         profiles=profiles(_cells, smoke=((75,), 1, 1, {"digits": 1}), book=(SHARES, 10, 20, AFTER)),
         run_cell=run_cell,

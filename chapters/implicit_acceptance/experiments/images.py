@@ -107,7 +107,6 @@ def experiment(name: str, title: str, profiles: dict) -> Experiment:
     """An experiment of these cells on one data set."""
     return Experiment(
         name=name,
-        paper="004",
         summary=f"generators of {title}, filtered by implicit Metropolis-Hastings",
         profiles=profiles,
         run_cell=chain_cell,

@@ -173,7 +173,6 @@ def _fresh(replicates: int, *plan: Any) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="imh-toy",
-        paper="004",
         summary="Six Gaussians and an imperfect flow: the law where the chain settles, by loss, proposal and iteration",
         profiles=profiles(
             _cells,
@@ -190,12 +189,10 @@ EXPERIMENTS = [
     ),
     Experiment(
         name="imh-ring",
-        paper="004",
         summary="The same ring with other data sets: whether Markov proposals, or loss and form of d, bring it nearer",
         profiles=profiles(_fresh, smoke=(2, (20,), 30, 200, 40), book=(12, (1600,), 600, 2000, 100)),
         run_cell=run_cell,
         tiny=TINY,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=_budget,
         version=2,
     ),

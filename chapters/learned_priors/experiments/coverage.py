@@ -101,7 +101,6 @@ def _cells(replicates: int, steps: int, num_inputs: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="aeb-coverage",
-        paper="000",
         summary="Intervals of the regression that hold their coefficient: sigma at the truth, the slab held, or both",
         profiles=profiles(_cells, smoke=(1, 100, 50), book=(10, 8_000, 1000)),
         run_cell=run_cell,

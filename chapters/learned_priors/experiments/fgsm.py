@@ -135,7 +135,6 @@ def _cells(profile: str, replicates: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="aeb-fgsm",
-        paper="000",
         summary="the networks of aeb-mnist and aeb-fmnist under the fast gradient sign attack",
         profiles=profiles(_cells, smoke=("smoke", 1), book=("book", 3), paper=("paper", 3)),
         run_cell=run_cell,

@@ -157,7 +157,6 @@ def _cells(
 EXPERIMENTS = [
     Experiment(
         name="aeb-frozen",
-        paper="000",
         summary="Regressions with SGLD-SA and two priors that never learn: the code's start, and that of rho = 1/2",
         profiles=profiles(_cells, smoke=(1, 1, (40, 60, 60), 20, 40), book=(20, 10, (4000, 50_000, 30_000), 200, 200)),
         run_cell=run_cell,

@@ -63,12 +63,10 @@ def _cells(replicates: int, iterations: int, num_inputs: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="aeb-identified",
-        paper="000",
         summary="Regression with 100 rows and 1000 inputs: whether SGLD-EM finds the right variables in every data set",
         profiles=profiles(_cells, smoke=(2, 400, 50), book=(10, 100_000, 1000)),
         run_cell=run_cell,
         schedules=regression.schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50},
         budget=lambda cell: (cell.params["iterations"], "iterations"),
     )

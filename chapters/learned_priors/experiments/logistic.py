@@ -115,7 +115,6 @@ def _cells(replicates: int, iterations: int, num_inputs: int, num_train: int, nu
 EXPERIMENTS = [
     Experiment(
         name="aeb-logistic",
-        paper="000",
         summary="Logistic regression with 200 rows and 500 inputs, three of which matter: SA, EM and a fixed prior",
         profiles=profiles(_cells, smoke=(2, 300, 40, 60, 50), paper=(10, 50_000, 500, 200, 1000)),
         run_cell=run_cell,

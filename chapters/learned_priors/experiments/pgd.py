@@ -74,13 +74,11 @@ def _cells(profile: str, replicates: int, images: int, steps: int) -> list[Cell]
 EXPERIMENTS = [
     Experiment(
         name="aeb-pgd",
-        paper="000",
         summary="MNIST networks under ten projected gradient steps, beside the paper's one step",
         profiles=profiles(_cells, smoke=("smoke", 1, 100, 2), book=("book", 3, 2_000, 10)),
         run_cell=run_cell,
         tiny={"network": TINY, "images": 50, "steps": 2},
         reads=reads,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=lambda cell: (cell.params["network"]["epochs"], "epochs"),
         value=6.0,
     )

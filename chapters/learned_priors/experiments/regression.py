@@ -223,7 +223,6 @@ def _cells(replicates: int, iterations: int, num_inputs: int, methods: tuple[str
 EXPERIMENTS = [
     Experiment(
         name="aeb-regression",
-        paper="000",
         summary="Regression with 100 rows and 1000 inputs: SGLD with an SA, an EM and a fixed prior; Table 1, Figure 1",
         profiles=profiles(_cells, smoke=(1, 400, 50, METHODS[:3]), paper=(10, 500_000, 1000, METHODS)),
         run_cell=run_cell,

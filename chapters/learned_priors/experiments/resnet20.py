@@ -170,7 +170,6 @@ _TINY["sparse"] |= {"learning_rate": 0.078125, "speed": 781.25}
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="000",
         summary="ResNet20 on CIFAR-10 pruned to 30-90 %: SGHMC with a fixed, an EM or an SA prior, annealed or not",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

@@ -197,7 +197,6 @@ def _cells(replicates: int, steps: int, num_inputs: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="aeb-slab",
-        paper="000",
         summary="Which chains keep their slab: SA, EM and a fixed prior, with runs that remove the cause of the loss",
         profiles=profiles(_cells, smoke=(2, 60, 20), book=(20, 4000, 200)),
         run_cell=run_cell,

@@ -187,7 +187,6 @@ TINY |= {"inverse_temperature": 0.5, "spike_scale": 0.1, "learning_rate": 1e-5}
 EXPERIMENTS = [
     Experiment(
         name="aeb-uci",
-        paper="000",
         overlap=1 / 9,
         summary="UCI regression, five sets: SGHMC, annealed or not, with a plain, an EM or an SA prior",
         profiles=profiles(_cells, smoke=(SIMULATED, SIMULATED, "standard", 2, 1e-5, 3), paper=_paper),

@@ -96,7 +96,6 @@ _SMALL = {"data": "digits", "unknown": "digits", "held_out": 300, "shape": [1, 2
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="all",
         summary="All methods on MNIST under attack, with default settings at equal cost",
         profiles=profiles(
             _cells,

@@ -18,7 +18,6 @@ SMOKE = ("deterministic", "spike_slab", "sghmc")
 UNAVAILABLE = "not run: no paper has this comparison, and the book profile is whole"
 comparison = partial(
     Experiment,
-    paper="all",
     unavailable={"paper": UNAVAILABLE},
     measured=("seconds",),
     renamed={"coverage": "coverage_predictive"},
@@ -141,7 +140,6 @@ EXPERIMENTS = [
     *(_uci(name) for name in uci.TASKS),
     Experiment(
         name="side-rivals",
-        paper="all",
         summary="Lasso, forest, boosting and knockoffs on the simulations",
         profiles=profiles(_rivals, smoke=(("sparse-teacher",), 2, 500), book=(tuple(tables.TASKS), 10, 10_000)),
         unavailable={"paper": UNAVAILABLE},
@@ -151,7 +149,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         name="side-table-rivals",
-        paper="all",
         summary="Lasso, forest and boosting on the UCI sets",
         profiles=profiles(
             _table_rivals, smoke=({"boston": uci.SIMULATED},), book=({task: task for task in uci.TASKS},)

@@ -95,7 +95,6 @@ def _scale(epochs: tuple[int, int], pruned_epochs: int, short: int) -> dict:
 EXPERIMENTS = [
     Experiment(
         name="svbnn-causes",
-        paper="002",
         summary="Why numbers of Tables 1 and 2 differ from the published ones: one suspicion changed at a time",
         profiles=profiles(
             _cells,
@@ -104,7 +103,6 @@ EXPERIMENTS = [
         ),
         run_cell=simulations.run_cell,
         version=simulations.VERSION,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         methods=dict.fromkeys((LATE, BEST), run_cell),
         schedules=schedules,
         tiny={"replicates": 2, "epochs": 4, "free_epochs": 2},

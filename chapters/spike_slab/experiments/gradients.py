@@ -53,11 +53,9 @@ def _cells(replicates: int, steps: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="svbnn-gradients",
-        paper="002",
         summary="A regression by the Gumbel-softmax gate, the inverse distribution function and the exact gradient",
         profiles=profiles(_cells, smoke=(2, 20), book=(20, 3_000)),
         run_cell=run_cell,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"replicates": 2, "steps": 20},
         budget=lambda cell: (cell.params["steps"], "iterations"),
         value=4.0,

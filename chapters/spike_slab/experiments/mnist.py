@@ -278,7 +278,6 @@ _TINY |= {"candidates": first(2), "common": dict(_TINY)}
 EXPERIMENTS = [
     Experiment(
         name="svbnn-mnist",
-        paper="002",
         summary="MNIST, 784-512-512-10: the exact objective, what tempering reaches, AGP and VD",
         profiles=profiles(
             _cells,

@@ -322,7 +322,6 @@ _TINY = {
 
 _experiment = partial(
     Experiment,
-    paper="002",
     run_cell=run_cell,
     version=VERSION,
     tiny=_TINY,

@@ -118,7 +118,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="LeNet-500-300 and LeNet-5 on MNIST, pruned by noise on their units and made physically small",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

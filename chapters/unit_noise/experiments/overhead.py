@@ -128,12 +128,10 @@ def _cells(replicates: int, repeats: int, width: float) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbp-overhead",
-        paper="004",
         summary="LeNet-500-300, LeNet-5, VGG: time of a step and of a prediction, noise on the units and without",
         profiles=profiles(_cells, smoke=(1, 2, 0.25), book=(5, 40, 1.0)),
         run_cell=run_cell,
         sources={"Original": "SBP"},
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         measured=("milliseconds", "step_ratio", "prediction_ratio"),
         tiny={"batch_size": 4, "repeats": 1, "width": 0.25},
     )

@@ -143,7 +143,6 @@ def _book() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbp-random-labels",
-        paper="004",
         summary="MNIST with random labels: dropout learns them by heart, noise on units can remove every unit",
         profiles=profiles(
             _cells,

@@ -61,7 +61,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="CIFAR-10 with a VGG-like network, pretrained, then pruned by noise on its units",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

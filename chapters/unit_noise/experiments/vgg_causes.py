@@ -98,7 +98,6 @@ def _smoke() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="Why the VGG-like network keeps its units: noise that moves as far as published, at k = 0.25",
         profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
@@ -107,7 +106,6 @@ EXPERIMENTS = [
         measured=MEASURED,
         reads=lambda cell: reads(cell) if cell.method != ALONE else [],
         schedules=_schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=lambda cell: budget(cell) if cell.method != ALONE else (cell.params["epochs"], "epochs"),
         value=8.0,
     )
