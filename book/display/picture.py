@@ -90,7 +90,7 @@ class Points(_Item):
 
 @dataclass(frozen=True, eq=False)
 class Bars(_Item):
-    """Upright bars from 0, or the end of a logarithmic axis, to `height`; hollow ones are outlines, so that color is not the only sign."""
+    """Upright bars to `height` from 0 or an axis' end; hollow ones are outlines, so that color is not the only sign."""
 
     x: Values
     height: Values

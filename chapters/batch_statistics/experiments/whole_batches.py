@@ -38,7 +38,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bnnlib import metrics
 from bnnlib.nn import match_moments, predict_virtual_batch, to_stochastic_batch_norm
@@ -46,6 +46,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.batch_statistics.experiments.images import (
     TINY,
+    Images,
     _train,
     load_images,
     network,
@@ -61,11 +62,14 @@ from chapters.shared.stages import Stages
 WHOLE = "Whole batches"
 STORED = {"Real marginals": "nothing", "Real layers": "layer", "Real mini-batches": "all"}
 EPOCHS = {"LeNet-5": 1, "LeNet-5, 5 epochs": 5}
+Stored = dict[str, tuple[Tensor, Tensor]]
 PART = 100  # images that are predicted at a time
 
 
-def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
-    """Train one network and predict by it in six ways."""
+def trained(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None
+) -> tuple[Images, nn.Module, nn.Module, Stored, torch.Generator]:
+    """Images, a network, its stochastic form, the statistics of mini-batches that this took, and what drew those."""
     (replicate,), params = cell.replicates, cell.params
     images = load_images(params, device)
     model = network(params, replicate).to(device)
@@ -76,6 +80,13 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
     batches = list(training_batches(images, params, params["batches"], random))
     match_moments(stochastic, batches)
     stored = collect_statistics(model, batches)
+    return images, model, stochastic, stored, random
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
+    """Train one network and predict by it in six ways."""
+    images, model, stochastic, stored, random = trained(cell, device, checkpoint)
+    params = cell.params
     x = torch.cat([images["test"][: params["known_rows"]], images["unknown"][: params["other_rows"]]])
     draws, size = params["draws"], params["batch_size"]
     ways: dict[str, Callable[[Tensor], Tensor]] = {

@@ -28,7 +28,7 @@ from bnnlib import metrics
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
-from chapters.learned_priors.experiments.regression import problem, steps_of
+from chapters.learned_priors.experiments.regression import PUBLISHED, problem, steps_of
 
 SETTING = "v0=0.1, sigma=1"
 METHODS = ("SGHMC-SA", "sigma^2=3", "three in the slab", "both", "sigma^2=3, widths as learned", "beta_3 in the slab")
@@ -53,10 +53,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         {"beta": beta},
         spike_scale=SPIKE_SCALE,
         slab_variance=SLAB_VARIANCE,
-        a=1.0,
-        nu=1.0,
-        lam=1.0,
-        kappa=(1.0, 1.0),
+        **PUBLISHED,
         likelihood="regression",
         num_data=len(y),
         step_size=WEIGHTS,

@@ -29,6 +29,7 @@ SETTINGS = ((0.01, 2.0), (0.1, 2.0), (0.01, 1.0), (0.1, 1.0))  # spike scale v0,
 METHODS = ("SGLD-SA", "SGLD-EM", "SGLD", "SGLD-SA, w=0.1", "SGLD, no L1")
 MEANS, SPREAD = (3.0, 2.0, 1.0), 0.2  # of the three coefficients that are not zero
 NUM_TRAIN, NUM_TEST = 100, 50
+PUBLISHED: dict[str, Any] = {"a": 1.0, "nu": 1.0, "lam": 1.0, "kappa": (1.0, 1.0)}  # of the prior
 WEIGHTS = polynomial(10.0, 1000.0, 0.7)  # of the stochastic approximation
 FIGURE = "v0=0.1, sigma=1"  # the setting of Figure 1
 
@@ -104,11 +105,8 @@ class _Chains:
             spike_scale=torch.tensor([v0 for _, (v0, _) in self.chains]),
             slab_variance=10.0,
             sigma=torch.tensor([sigma for _, (_, sigma) in self.chains]),
-            a=1.0,
+            **PUBLISHED,
             b="p",
-            nu=1.0,
-            lam=1.0,
-            kappa=(1.0, 1.0),
             likelihood="regression",
             num_data=NUM_TRAIN,
             step_size=lambda k: torch.add(constants, decays, alpha=WEIGHTS(k)),

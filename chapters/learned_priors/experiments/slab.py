@@ -32,7 +32,7 @@ from torch import Tensor
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
-from chapters.learned_priors.experiments.regression import step_size, steps_of
+from chapters.learned_priors.experiments.regression import PUBLISHED, step_size, steps_of
 from chapters.shared.simulated import correlated_regression
 
 SETTING = "200 inputs, v0=0.01"
@@ -109,10 +109,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         {"beta": beta},
         spike_scale=0.01,
         slab_variance=10.0,
-        a=1.0,
-        nu=1.0,
-        lam=1.0,
-        kappa=(1.0, 1.0),
+        **PUBLISHED,
         likelihood="regression",
         num_data=len(y),
         step_size=weights,
@@ -153,10 +150,8 @@ def run_apart(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = 
     x, y, test_x, test_y = (part.to(device) for part in problem(replicate, num_inputs))
     start = 0.1 * torch.randn(1, num_inputs, generator=torch.Generator().manual_seed(85_000 + replicate))
     beta = torch.nn.Parameter(start.repeat(len(SLOW), 1).to(device))
-    scale = {"spike_scale": 0.01, "slab_variance": 10.0, "a": 1.0, "nu": 1.0, "lam": 1.0, "kappa": (1.0, 1.0)}
-    prior = SpikeSlabGaussianLaplacePrior(
-        {"beta": beta}, **scale, likelihood="regression", num_data=len(y), batch_dims=1
-    )
+    more = PUBLISHED | {"likelihood": "regression", "num_data": len(y), "batch_dims": 1}
+    prior = SpikeSlabGaussianLaplacePrior({"beta": beta}, spike_scale=0.01, slab_variance=10.0, **more)
     slow = {name: torch.tensor([name in names for names in SLOW.values()], device=device) for name in LATENT}
     held = torch.tensor([name == "sigma held at first" for name in SLOW], device=device)
     published, full, mean = polynomial(10.0, 1000.0, 0.7), torch.ones(len(SLOW), device=device), torch.zeros_like(start)

@@ -14,6 +14,7 @@ def test_the_experiments_of_the_book_are_well_formed():
         assert "smoke" in experiment.profiles, name
         assert catalog.paper_of(name) in {"000", "001", "002", "003", "004", "all"}
         assert catalog.find(catalog.module_of(name), name) == experiment
+    assert [catalog.paper_of(name) for name in ("svbnn-lambda", "sbn-mnist", "fnd-linear")] == ["002", "004", "all"]
 
 
 def test_two_experiments_of_one_name_are_refused(tiny, monkeypatch):
