@@ -1,7 +1,5 @@
 """LeNet-5 with batch norm, for 28 x 28 gray images."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

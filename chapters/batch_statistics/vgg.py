@@ -1,7 +1,5 @@
 """VGG-11 with batch norm for 32 x 32 images, thinner and with dropout as the chapter's experiments take it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -4,8 +4,6 @@
 closed form of the posterior; noise and prior are those of `linear_posterior` with both scales 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

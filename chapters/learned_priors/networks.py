@@ -1,7 +1,5 @@
 """The two convolutional networks for 28 x 28 gray images of Deng, Zhang, Liang and Lin (2019, section 5.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

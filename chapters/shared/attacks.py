@@ -5,8 +5,6 @@ number 1/(1 - p_y), so the sign is the same; but it does not vanish where a conf
 rounding, which would pass for robustness.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 

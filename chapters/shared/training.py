@@ -1,7 +1,5 @@
 """`bnnlib.train.fit` with the noise that stored results were drawn from, and a curve for it to keep."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

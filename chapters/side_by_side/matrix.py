@@ -1,7 +1,5 @@
 """The answer in one table: methods down, questions across, a mark for each task that `standing` has decided."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 

@@ -7,8 +7,6 @@ on the entropy that VI pays for: "No entropy", VI without that term and without 
 explains a difference. "Adam" is the network alone, with the same prior as weight decay.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

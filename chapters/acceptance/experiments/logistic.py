@@ -8,8 +8,6 @@ four coupling layers around a full Gaussian that begins as N(0, start^2 I); "Lap
 nothing: the Gaussian at the mode.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -26,8 +26,6 @@ What an outcome means:
 A trial of 60 steps, the smoke profile, was seen before the run: it had steps below 5 there.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -22,8 +22,6 @@ What an outcome means, for each data set:
 3. It has lost no less: mini-batches give the bound no advantage here.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -19,8 +19,6 @@ Trials were seen before the runs: after 500 steps an effective draw per draw of 
 of 0.82 on Heart (one).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -6,8 +6,6 @@ chain that the learned proposal gives, but for the acceptance rate: there the ch
 which is what equation (10) means. A chain that never saw a mode does not know that it is missing.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

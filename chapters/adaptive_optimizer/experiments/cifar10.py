@@ -17,8 +17,6 @@ goes at one of three ranges, all above the published 0.01: in trials of ten epoc
 a few percent. No test image was looked at for it.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

@@ -40,8 +40,6 @@ errors once more after one that the code does not train, whose steps are the fir
 all was measured there: what is said of a rising rate and of squares did not come from the end of a cycle.)
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial

@@ -22,8 +22,6 @@ Where most inputs stay to the last epoch, an hour goes into example 2, whose inp
 the other two, as its inputs are judged now.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -8,8 +8,6 @@ networks in place of six, and bfloat16. About 1,000 training images fit the temp
 ours: the statistics that SBN estimates after training, without their noise.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -43,8 +43,6 @@ What an outcome means, over the networks of a setting, by t of their number:
    there, and laws that are 0.03 to 0.04 away as much as 0.058. The bound is kept.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial

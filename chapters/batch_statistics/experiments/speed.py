@@ -18,8 +18,6 @@ What an outcome means, at K = 50:
 Where a pass takes the same time whatever its rows are, as on a large idle GPU, the ratio would be K; none is at hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

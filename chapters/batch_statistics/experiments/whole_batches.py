@@ -32,8 +32,6 @@ of r where real marginals hold them; the image's own part in its statistics wher
 is too few" explains a failure where SBN holds the bounds after five.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

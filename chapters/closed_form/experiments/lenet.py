@@ -25,8 +25,6 @@ The book profile is made for a CPU: few epochs, convolutions in bfloat16. In the
 and starts by the held-out error after a high drop rate.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

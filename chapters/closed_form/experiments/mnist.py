@@ -18,8 +18,6 @@ The paper profile has the published sizes, epochs, optimizer, learning rates and
 published grid.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 

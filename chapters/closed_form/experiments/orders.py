@@ -9,8 +9,6 @@ One network is pruned in three orders. Those by p* and by |m| differ in one thin
 the second by m^2. The error is that of the mean weights against the teacher without noise, on 2,000 new rows.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus

@@ -21,8 +21,6 @@ errors are those of the model with all inputs. `selection_ceiling` is the accura
 "keep all" and "keep none" look at nothing: the first is right about every active input, the second about every other.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -12,8 +12,6 @@ of a linear model.
 (replicates from 900 on), by which Experiments 3 and 4 choose, and the measures that no choice looks at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

@@ -16,8 +16,6 @@ What an outcome means, for each D:
 3. Undecided or larger: the order is not there at thirty data sets.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

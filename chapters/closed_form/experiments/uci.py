@@ -8,8 +8,6 @@ and the weight of the KL term (1 is the paper's objective). "sBNN" is chosen by 
 once.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -16,8 +16,6 @@ the four small sets. On Protein two rivals of Table 3 have twice the width: the 
 literature's have 100 units there, and not 50.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product

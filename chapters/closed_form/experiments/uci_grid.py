@@ -26,8 +26,6 @@ What an outcome means, at 75 %, judged by the rule of all verdicts:
 The settings that "whole grid" takes at 75 % are stored beside.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -15,8 +15,6 @@ What an outcome means: "minimal" is taken as 5 %, the share which the verdicts t
 3. None does, and some are decided to lie outside: the effects are not minimal.
 """
 
-from __future__ import annotations
-
 import torch
 
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP

@@ -5,8 +5,6 @@ Of the training only "pre-trained weights" and the grid of the paper profile are
 reflections, which the paper does not mention.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 from book.lab.cells import Cell, Experiment

@@ -22,8 +22,6 @@ Written before the runs after a reader's trials on these data sets, by pairs of 
   alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -11,8 +11,6 @@ log-odds. "tau=0.05, longer" has four times the steps. If its mean log-odds are 
 steps were missing; if that is undecided, they were not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

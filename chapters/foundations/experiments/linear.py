@@ -12,8 +12,6 @@ settings together; with correlation 0.9 alone no rate from 0.005 to 0.2 holds th
 inside and 42 % away. The likelihood of new outcomes would have the rate near 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

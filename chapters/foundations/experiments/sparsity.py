@@ -15,8 +15,6 @@ the run without the cause "hardly any training after": if the difference of the 
 Three runs left the first difference undecided, 9.8 ± 4.0 points; seven more are added, whatever they say.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import tempfile

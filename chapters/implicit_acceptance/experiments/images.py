@@ -3,8 +3,6 @@
 What each cell does is in `generators`, `judge` and `filtered`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

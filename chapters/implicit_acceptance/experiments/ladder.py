@@ -5,8 +5,6 @@ of the target itself: the best d is then near one everywhere, a large b admits n
 Written before it ran: the claim is of all chains, so one chain beyond its bound contradicts it.
 """
 
-from __future__ import annotations
-
 import torch
 
 from book.lab.cells import Cell, CellResult, Experiment, rows_of

@@ -11,8 +11,6 @@ about the two shares. Written before it ran, for recall and coverage, in pairs o
 decided below zero, repeats alone lower it, and by about so much; undecided, this is not shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

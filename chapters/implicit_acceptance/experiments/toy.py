@@ -15,8 +15,6 @@ the distance `chain_tv`, in pairs,
 The same was written of MCE, whose independent proposals did not run.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -17,8 +17,6 @@ What an outcome means, written before the last two ran, for the coverage less th
    more often says if its neighbor had taken the effect over. Decided to be less than with all three: not the only one.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

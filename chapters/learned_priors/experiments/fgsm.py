@@ -9,8 +9,6 @@ log-probability in float32, as the published code does, where rounding takes par
 networks are those that the experiments of Table 2 trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any

@@ -26,8 +26,6 @@ run, in each setting for the test error, in pairs:
 5. Decided to be ahead: it costs there. Neither: of learning nothing is decided there.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

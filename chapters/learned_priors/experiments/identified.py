@@ -16,8 +16,6 @@ What an outcome means, in the setting of the figure, v0=0.1 and sigma=1:
 3. Neither: it does not.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

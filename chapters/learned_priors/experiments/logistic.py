@@ -6,8 +6,6 @@ which keeps sigma near 1: with nu = lam = 1 the hundreds of weights in the spike
 of the prior, towards 0.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

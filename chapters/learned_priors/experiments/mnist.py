@@ -10,8 +10,6 @@ these. The profile burns in at 0.1 and samples at the published 0.03, with batch
 run trains on all training images, and the test images score it once.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

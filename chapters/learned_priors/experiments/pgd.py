@@ -8,8 +8,6 @@ of MNIST, three of each method, trained anew on a processor; both attacks get th
 test set, so that their difference is paired. Nothing is chosen on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -9,8 +9,6 @@ line break there ends the statement before the Laplace term. Coefficients are dr
 and test rows alike; the published code trains on one draw and tests on its mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from itertools import product

@@ -17,8 +17,6 @@ A shorter chain runs all clocks of the published one faster by the same factor: 
 approximation, the cooling and the sparsity all do in a step what they did in as many steps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial

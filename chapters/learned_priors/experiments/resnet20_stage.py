@@ -1,7 +1,5 @@
 """One stage of the ResNet20 experiment: a chain on augmented images, resumable, on one device or several."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

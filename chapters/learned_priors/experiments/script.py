@@ -31,8 +31,6 @@ With the Laplace term the interval was known to be wide, so that landing says "n
 the data sets have an MSE below 416.39 is told with it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

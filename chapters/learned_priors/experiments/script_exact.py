@@ -15,8 +15,6 @@ What an outcome means, at sigma = 2 with 15.85 and 416.39 printed:
 2. One lies outside on all: the script, run as it is published, did not print them.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -19,8 +19,6 @@ rho, kappa or delta slow alone says whether another single one is enough; sigma 
 all at full speed, whether the start alone decides.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

@@ -35,8 +35,6 @@ What an outcome means:
    to be above it: the points stay away from the posterior, and the corollary fails here as far as 0.003125 can tell.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

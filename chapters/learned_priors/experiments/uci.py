@@ -9,8 +9,6 @@ At the published step 1e-5 about four of ten chains on Concrete diverge, with ev
 cooling load, which the standard files leave out: it is taken from the original table, with their rows and splits.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What several networks are made of: the initial draw, and a way round a fault."""
 
-from __future__ import annotations
-
 import math
 from collections import OrderedDict
 

@@ -1,7 +1,5 @@
 """LeNet-300-100, and the LeNet-5 of Caffe (LeCun et al., 1998)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """The VGG-like network with batch norm for 32 x 32 images of Zagoruyko (2015)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -8,8 +8,6 @@ Times are of one thread and 128 images, the fastest of `repeats`, and of everyth
 chain. They depend on the machine, and are compared within a cell: with removed units taken out, and with all there.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

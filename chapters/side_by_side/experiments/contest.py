@@ -1,7 +1,5 @@
 """All methods on the tasks with known truth, on UCI sets, on MNIST and Fashion-MNIST, and on CIFAR-10."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -16,8 +16,6 @@ U(-1,1), SVBNN          three starts for each data set, of which the one with th
 Everything else is as in the paper profiles of `simulations`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -27,8 +27,6 @@ only the slope says something. Simulation II cannot measure a rate: its network 
 function.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -31,8 +31,6 @@ coverage was seen. Without `GateChains.path` they did not: hardly anything takes
 one with a path, and back.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -12,8 +12,6 @@ sets lies within 1 nat, and within 0.05 of an inclusion probability. Where that 
 holds for one start and not for the other, and a simple model says nothing without its start.
 """
 
-from __future__ import annotations
-
 import torch
 
 from bnnlib.train.checkpoint import Checkpoint

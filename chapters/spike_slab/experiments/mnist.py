@@ -4,8 +4,6 @@ The paper's settings for MNIST are in its supplement only. Ours are stated in `_
 them is made on 10,000 images held out of the training set, and test images score the finished choice only.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

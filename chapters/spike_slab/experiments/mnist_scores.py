@@ -1,7 +1,5 @@
 """What the MNIST experiment measures: a held-out part, curves by epoch, test scores, the account of the objective."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -8,8 +8,6 @@ fine-tuned after pruning, except for SSL, whose penalty shrinks the weights that
 the epochs, and the groups that are 0 by then are held.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -6,8 +6,6 @@ runs, the quarter with the knowledge that an earlier state of `sbp-mnist`, which
 All else, the length of the dense network included, is as in `sbp-mnist`; nothing is timed.
 """
 
-from __future__ import annotations
-
 from book.lab.cells import Cell, Experiment, profiles
 from chapters.shared.images import reads
 from chapters.unit_noise.experiments import mnist

@@ -1,7 +1,5 @@
 """Networks of the experiments on Structured Bayesian Pruning: where their noise stands and how units are counted."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence

@@ -26,8 +26,6 @@ By the same three the paper's words are judged by "SBP, as used" and, on the VGG
 only one that was run there. The bare layer of the small networks stays in the table.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Callable

@@ -31,8 +31,6 @@ MNIST. Added last. Two shorter trials on all images had been seen, one replicate
 On all images 25 epochs are no final state: what is right then shows a beginning, and no value that it ends at.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

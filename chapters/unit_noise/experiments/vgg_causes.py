@@ -16,8 +16,6 @@ augmentation, which fits them too.
 epoch in which its signal-to-noise ratio falls below one is the first in which any unit can be expected to go.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

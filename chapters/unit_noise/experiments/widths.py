@@ -13,8 +13,6 @@ the exact price makes the network faster. How near it is to the published ratio 
 measured, too; nothing was written down of it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import islice
 
