@@ -2,6 +2,7 @@
 
 import importlib.util
 import pkgutil
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,11 @@ class Study:
     def name(self) -> str:
         """The folder's name."""
         return self.folder.name
+
+    @property
+    def paper(self) -> str:
+        """The number of the paper, for example "002"; of another source what the card says."""
+        return re.sub(r"papers/(\d+).*", r"\1", self.source)
 
     @property
     def package(self) -> str:

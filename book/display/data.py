@@ -99,7 +99,7 @@ class _Store:
         elif isinstance(item, Band):
             arrays = [x(item.x), y(item.high), y(item.low)]
         elif isinstance(item, Bars):
-            low = np.maximum(item.base, panel.ylim[0]) if panel.ylog else item.base
+            low = np.full_like(item.height, panel.ylim[0] if panel.ylog else 0.0)
             arrays = [x(item.x - item.width / 2), y(item.height), y(low), x(item.x + item.width / 2)]
         elif isinstance(item, Rule):
             arrays = [place([] if at is None else [at]) for place, at in ((x, item.x), (y, item.y))]

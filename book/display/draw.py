@@ -83,7 +83,7 @@ def _item(axes: Axes, item: Item, panel: Panel) -> None:
     elif isinstance(item, Bars):
         face = "none" if item.hollow else color
         look = {"facecolor": face, "edgecolor": color, "linewidth": 1.5 * POINT if item.hollow else 0, "label": name}
-        base = item.base.clip(min=panel.ylim[0]) if panel.ylog else item.base
+        base = panel.ylim[0] if panel.ylog else 0.0
         axes.bar(item.x, item.height - base, item.width, base, **look)
     elif isinstance(item, Band):
         axes.fill_between(item.x, item.low, item.high, color=color, alpha=item.alpha, lw=0, label=name)

@@ -90,17 +90,16 @@ class Points(_Item):
 
 @dataclass(frozen=True, eq=False)
 class Bars(_Item):
-    """Upright bars from `base` to `height`; hollow ones are outlines, so that color is not the only sign."""
+    """Upright bars to `height` from 0 or an axis' end; hollow ones are outlines, so that color is not the only sign."""
 
     x: Values
     height: Values
     name: str = ""
     look: int | str = 0
-    base: Values | float = 0.0
     width: float = 0.8
     hollow: bool = False
 
-    _coordinates = ("x", "height", "base")
+    _coordinates = ("x", "height")
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,11 +233,11 @@ def number(value: float) -> str:
     return f"{round(float(value), 12):,.6g}".replace("-", "−")
 
 
-def span(*values: Values, log: bool = False, margin: float = 0.05) -> tuple[float, float]:
+def span(*values: Values, log: bool = False) -> tuple[float, float]:
     """Limits of an axis that shows all of these numbers with a margin; the same arrays give the same axis."""
     flat = np.concatenate([np.ravel(np.asarray(one, dtype=float)) for one in values])
     flat = flat[np.isfinite(flat) & ((flat > 0) | (not log))]
     low, high = (np.log(flat.min()), np.log(flat.max())) if log else (flat.min(), flat.max())
-    room = margin * (high - low) or 0.5
+    room = 0.05 * (high - low) or 0.5
     ends = np.array([low - room, high + room])
     return tuple(float(end) for end in (np.exp(ends) if log else ends))

@@ -5,8 +5,6 @@ version it is and leads to the same page of the others; the site's address leads
 stay readable from a disk: links are relative, and nothing is fetched.
 """
 
-from __future__ import annotations
-
 import argparse
 import html
 import os

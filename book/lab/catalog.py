@@ -69,6 +69,11 @@ def _entry(name: str) -> tuple[str, Experiment]:
     return found[name]
 
 
+def paper_of(name: str) -> str:
+    """The number of the paper whose chapter has the experiment; "all" where the chapter is about all of them."""
+    return next((one.paper for one in studies.all(without_lesson=True) if name.startswith(f"{one.prefix}-")), "")
+
+
 def find(module: str, name: str) -> Experiment:
     """The experiment in a module, for a worker process, which need not know all others."""
     return next(one for one in importlib.import_module(module).EXPERIMENTS if one.name == name)

@@ -120,19 +120,22 @@ def epochs_of(cell: Cell) -> tuple[float, str]:
     return cell.params["epochs"], "epochs"
 
 
+OURS = "not in the paper; the book profile is our own experiment"
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One row of ``python -m book list``: a grid of cells for each profile and the function that computes a cell.
 
     Args:
         name: unique, lower case with hyphens, for example ``"svbnn-simulation-2"``.
-        paper: the paper's number, for example ``"002"``.
         summary: one line.
         profiles: profile name to a function that lists its cells.
         run_cell: ``run_cell(cell, device, checkpoint)`` returns a `CellResult`; a top-level function of its module.
         data: names of the data sets behind cells whose parameters name none; for some profiles only when it is a dict
             of profile to names. What cells read is fetched before the first of them starts.
-        unavailable: profile name to the reason why no result of it is published here.
+        unavailable: profile name to the reason why no result of it is published here; `OURS` for a paper profile that
+            there is not.
         methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
             Editing one method's code then leaves the finished cells of the other methods valid.
         several_devices: a cell can be computed on several devices; its function then takes a keyword ``devices``.
@@ -157,7 +160,6 @@ class Experiment:
     """
 
     name: str
-    paper: str
     summary: str
     profiles: dict[str, Callable[[], list[Cell]]]
     run_cell: Callable[[Cell, torch.device, Checkpoint | None], CellResult]
@@ -177,6 +179,10 @@ class Experiment:
     precision: str = "float32"
     measured: tuple[str, ...] = ()
     value: float = 1.0
+
+    def __post_init__(self) -> None:
+        if "paper" not in self.profiles:
+            object.__setattr__(self, "unavailable", {"paper": OURS} | self.unavailable)
 
     def version_of(self, method: str) -> int:
         """The declared version of a method's code."""

@@ -129,7 +129,7 @@ def _listed(seen: str) -> list[dict]:
     rows = []
     for name, (_, experiment) in catalog.table().items():
         cells = {profile: _stored(name, profile) for profile in PROFILES if profile in experiment.profiles}
-        about = {"name": name, "paper": experiment.paper, "summary": experiment.summary, "profiles": list(cells)}
+        about = {"name": name, "paper": catalog.paper_of(name), "summary": experiment.summary, "profiles": list(cells)}
         known = {profile: counts for profile, counts in cells.items() if counts and counts != DAMAGED}
         done = [profile for profile, one in known.items() if one["done"] + one["failed"] == one["total"]]
         words = dict.fromkeys(cells, "")

@@ -88,7 +88,7 @@ def _rows(name: str, result: dict[str, Any], missing: str) -> list[Row]:
             rows.append(_row(key, None, ours, ours.unpublished(key), missing, runs))
     state = state_of_rows(experiment, result)
     for row in rows:
-        row |= {"experiment": name, "unit": known[row["metric"]].unit, "paper": experiment.paper}
+        row |= {"experiment": name, "unit": known[row["metric"]].unit, "paper": catalog.paper_of(name)}
         row["state"] = state(row) if row["n"] else ""
     return rows
 

@@ -34,7 +34,11 @@ def evidence(name: str) -> dict[str, Any]:
     """
     experiment = catalog.get(name)
     rows = compare(name)
-    about: dict[str, Any] = {"summary": experiment.summary, "paper": experiment.paper, "overlap": experiment.overlap}
+    about: dict[str, Any] = {
+        "summary": experiment.summary,
+        "paper": catalog.paper_of(name),
+        "overlap": experiment.overlap,
+    }
     about |= {"counts": counts(rows), "cells": distinct(rows)}
     about["measures"] = [one for one in metrics() if any(row["metric"] == one for row in rows)]
     try:

@@ -1,7 +1,5 @@
 """Learn a proposal that only draws, for a target known by samples: GANs derived as Metropolis-Hastings."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Bounds and estimates of the acceptance rate, which the lesson shows and the experiments report."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

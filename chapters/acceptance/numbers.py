@@ -1,7 +1,5 @@
 """Numbers from the store that the chapter on the Metropolis-Hastings view says in its text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

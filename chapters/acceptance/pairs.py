@@ -1,7 +1,5 @@
 """The worked example in numbers: two densities on a line, their acceptance rate, and how far apart they are."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The targets of the chapter: densities of points (count, dim), in nats, that a whole batch of chains asks at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

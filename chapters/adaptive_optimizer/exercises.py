@@ -1,7 +1,5 @@
 """Exercises of the chapter on the adaptive variational optimizer."""
 
-from __future__ import annotations
-
 import math
 
 import torch

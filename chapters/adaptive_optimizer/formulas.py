@@ -6,8 +6,6 @@ prior precision delta / N, the preconditioner tau^2 = 1 / s^2 for the curvature 
 standard deviation is proportional to the temperature T, which N^(-1/2) makes the one of all N observations.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ An input whose weights are all 0 for good changes nothing, so its column is take
 optimizer's state: after the first prunings a step costs a hundredth.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch

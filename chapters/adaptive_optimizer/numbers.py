@@ -1,7 +1,5 @@
 """Numbers from the store that the chapter on the adaptive variational optimizer says in its text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

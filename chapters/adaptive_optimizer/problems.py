@@ -4,8 +4,6 @@ Inputs have the pairwise correlation 1 / 2, (avo-design). The code draws one dat
 and the test rows; here every replicate has a data set of its own, and test rows that share nothing with it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Exercises of the chapter on Stochastic Batch Normalization."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What the lesson computes beside the library: the moments of a sample of statistics, and entropies' distribution."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,14 +1,10 @@
 """LeNet-5 with batch norm, for 28 x 28 gray images."""
 
-from __future__ import annotations
-
-from collections import OrderedDict
-
 import torch
 from torch import nn
 
 from bnnlib.models.layers import Dropout
-from chapters.shared.networks.layers import draw_initial
+from chapters.shared.networks.layers import sequential
 
 
 def lenet5_batch_norm(dropout: float = 0.0, *, generator: torch.Generator | None = None) -> nn.Sequential:
@@ -47,6 +43,4 @@ def lenet5_batch_norm(dropout: float = 0.0, *, generator: torch.Generator | None
         ("dropout3", Dropout(dropout)),
         ("fc2", nn.Linear(500, 10)),
     ]
-    model = nn.Sequential(OrderedDict(layers))
-    draw_initial(model, generator)
-    return model
+    return sequential(layers, generator)

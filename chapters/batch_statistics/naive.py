@@ -3,8 +3,6 @@
 And what lies between it and stochastic batch norm: real statistics that are stored, drawn together or apart.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """ResNet-18 of pre-activation blocks for 32 x 32 images (He, Zhang, Ren and Sun, 2016, "Identity mappings")."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Sequence
 

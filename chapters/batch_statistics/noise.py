@@ -5,8 +5,6 @@ distance over draws. Exchanged draws are a control: every image keeps its mean l
 image, so that what its own deviations know about it is gone.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Numbers from the store that the chapter on stochastic batch norm says in its text, and what it claims of them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache

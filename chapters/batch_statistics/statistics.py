@@ -1,7 +1,5 @@
 """The statistics of batches, of which stochastic batch norm fits the moments: in a pass, and collected over many."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

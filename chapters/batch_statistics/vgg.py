@@ -1,8 +1,5 @@
 """VGG-11 with batch norm for 32 x 32 images, thinner and with dropout as the chapter's experiments take it."""
 
-from __future__ import annotations
-
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
@@ -10,7 +7,8 @@ from torch import nn
 
 from bnnlib._checks import check_count, check_positive
 from bnnlib.models.layers import Dropout
-from chapters.shared.networks.layers import draw_initial
+from chapters.shared.networks.layers import sequential
+from chapters.shared.networks.vgg import groups
 
 STAGES_11 = ((64, 1), (128, 1), (256, 2), (512, 2), (512, 2))
 
@@ -49,26 +47,10 @@ def vgg11(
             f"dropout is {dropout!r}, but it must hold two probabilities: before the linear layer and between "
             "convolutions, such as (0.5, 0.4)."
         )
-    layers: list[tuple[str, nn.Module]] = []
-    inputs = 3
-    for stage, (channels, repeats) in enumerate(STAGES_11, 1):
-        outputs = max(1, round(width * channels))
-        for index in range(1, repeats + 1):
-            name = f"{stage}_{index}"
-            layers += [
-                (f"conv{name}", nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)),
-                (f"bn{name}", nn.BatchNorm2d(outputs)),
-                (f"relu{name}", nn.ReLU()),
-            ]
-            if index < repeats:
-                layers.append((f"dropout{name}", Dropout(dropout[1])))
-            inputs = outputs
-        layers.append((f"pool{stage}", nn.MaxPool2d(2)))
+    layers, inputs = groups(STAGES_11, width, nn.Conv2d, dropout[1])
     layers += [
         ("flatten", nn.Flatten()),
         ("dropout", Dropout(dropout[0])),
         ("fc", nn.Linear(inputs, classes)),
     ]
-    model = nn.Sequential(OrderedDict(layers))
-    draw_initial(model, generator)
-    return model
+    return sequential(layers, generator)

@@ -1,7 +1,5 @@
 """A stack of networks with dropout, used with and without its noise."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

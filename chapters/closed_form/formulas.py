@@ -1,7 +1,5 @@
 """What the lesson says of the Gaussian spike-and-slab prior beyond the library: its penalty, and where p* is 1/2."""
 
-from __future__ import annotations
-
 import math
 
 import torch

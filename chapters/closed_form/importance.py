@@ -1,7 +1,5 @@
 """Importance of a network's inputs, read off its layers' inclusion probabilities: Saha et al. (2024), section 3.5."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Numbers from the store that the chapter on closed-form inclusion says in its text, and what it claims of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 

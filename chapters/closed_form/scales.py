@@ -1,7 +1,5 @@
 """What the penalty alone does to the scales of a stored network, beside what the training did."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,9 +4,8 @@
 closed form of the posterior; noise and prior are those of `linear_posterior` with both scales 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -94,37 +93,34 @@ def dropout(x: Tensor, y: Tensor, settings: Settings, generator: torch.Generator
     return Approximation(law_of(draws))
 
 
-def _sampler(kind: str) -> Callable[..., Approximation]:
-    def sample(x: Tensor, y: Tensor, settings: Settings, generator: torch.Generator) -> Approximation:
-        """Chains of all problems as one tensor; mini-batches are drawn with replacement, for each chain its own."""
-        problems, rows, inputs = x.shape
-        chains, size = settings["chains"], settings["batch_size"]
-        start = torch.randn(problems, chains, inputs, generator=generator, dtype=x.dtype)
-        weight = nn.Parameter(start)
-        options = {"momentum": settings["momentum"]} if kind == "SGHMC" else {}
-        sampler = {"SGLD": SGLD, "SGHMC": SGHMC}[kind](
-            [weight], lr=settings["learning_rate"], generator=generator, **options
-        )
-        gram, cross = x.mT @ x, (x.mT @ y[..., None]).squeeze(-1)
-        place, kept = torch.arange(problems)[:, None, None], []
-        for step in range(settings["burn_in"] + settings["steps"]):
-            with torch.no_grad():
-                if size == rows:
-                    gradient = weight @ gram - cross[:, None]
-                else:
-                    chosen = torch.randint(rows, (problems, chains, size), generator=generator)
-                    some, targets = x[place, chosen], y[place, chosen]
-                    residual = (some @ weight[..., None]).squeeze(-1) - targets
-                    gradient = (rows / size) * (residual[..., None, :] @ some).squeeze(-2)
-                weight.grad = gradient + weight
-            sampler.step()
-            if step >= settings["burn_in"] and step % settings["thin"] == 0:
-                kept.append(weight.detach().clone())
-        draws = torch.stack(kept, dim=2)
-        passes = (settings["burn_in"] + settings["steps"]) * chains * size / rows
-        return Approximation(law_of(draws.flatten(1, 2)), draws, passes)
-
-    return sample
+def chains_of(kind: str, x: Tensor, y: Tensor, settings: Settings, generator: torch.Generator) -> Approximation:
+    """Chains of all problems as one tensor; mini-batches are drawn with replacement, for each chain its own."""
+    problems, rows, inputs = x.shape
+    chains, size = settings["chains"], settings["batch_size"]
+    start = torch.randn(problems, chains, inputs, generator=generator, dtype=x.dtype)
+    weight = nn.Parameter(start)
+    options = {"momentum": settings["momentum"]} if kind == "SGHMC" else {}
+    sampler = {"SGLD": SGLD, "SGHMC": SGHMC}[kind](
+        [weight], lr=settings["learning_rate"], generator=generator, **options
+    )
+    gram, cross = x.mT @ x, (x.mT @ y[..., None]).squeeze(-1)
+    place, kept = torch.arange(problems)[:, None, None], []
+    for step in range(settings["burn_in"] + settings["steps"]):
+        with torch.no_grad():
+            if size == rows:
+                gradient = weight @ gram - cross[:, None]
+            else:
+                chosen = torch.randint(rows, (problems, chains, size), generator=generator)
+                some, targets = x[place, chosen], y[place, chosen]
+                residual = (some @ weight[..., None]).squeeze(-1) - targets
+                gradient = (rows / size) * (residual[..., None, :] @ some).squeeze(-2)
+            weight.grad = gradient + weight
+        sampler.step()
+        if step >= settings["burn_in"] and step % settings["thin"] == 0:
+            kept.append(weight.detach().clone())
+    draws = torch.stack(kept, dim=2)
+    passes = (settings["burn_in"] + settings["steps"]) * chains * size / rows
+    return Approximation(law_of(draws.flatten(1, 2)), draws, passes)
 
 
 def hmc(x: Tensor, y: Tensor, settings: Settings, generator: torch.Generator) -> Approximation:
@@ -150,10 +146,10 @@ APPROXIMATIONS: dict[str, Callable[[Tensor, Tensor, Settings, torch.Generator], 
     "Laplace": laplace,
     "Mean field": mean_field,
     "MC dropout": dropout,
-    "SGLD": _sampler("SGLD"),
-    "SGLD, all rows": _sampler("SGLD"),
-    "SGHMC": _sampler("SGHMC"),
-    "SGHMC, all rows": _sampler("SGHMC"),
-    "SGHMC, long step": _sampler("SGHMC"),
+    "SGLD": partial(chains_of, "SGLD"),
+    "SGLD, all rows": partial(chains_of, "SGLD"),
+    "SGHMC": partial(chains_of, "SGHMC"),
+    "SGHMC, all rows": partial(chains_of, "SGHMC"),
+    "SGHMC, long step": partial(chains_of, "SGHMC"),
     "HMC": hmc,
 }

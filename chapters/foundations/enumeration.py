@@ -88,11 +88,6 @@ class Enumeration(NamedTuple):
         """The weights with inclusion probability above 1/2, Boolean (..., p)."""
         return self.inclusion > 0.5
 
-    @property
-    def best_model(self) -> Tensor:
-        """The most probable model, Boolean (..., p)."""
-        return self.models[self.probabilities.argmax(dim=-1)]
-
 
 def all_models(p: int) -> Tensor:
     """All choices among p weights, Boolean (2^p, p), the empty one first.

@@ -1,7 +1,5 @@
 """The running example, a regression on three inputs, and the rule of verdicts on simulated replicates."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Exercises of the chapter on foundations."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ One weight at a time, gate and value together, given all others (Geweke, 1996). 
 a Laplace law, the prior of chapter 1.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ Gredilla (2011) and Carbonetto and Stephens (2012); the same family under the re
 and independent weight and gate under a Gaussian spike, as in chapter 4.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Numbers from the store that the chapter on foundations says in its text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

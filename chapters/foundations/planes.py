@@ -3,8 +3,6 @@
 `bnnlib.replicates` stacks regressions; for these two-class networks a few lines are enough.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

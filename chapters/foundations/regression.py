@@ -4,8 +4,6 @@ y = X w + noise, the noise N(0, noise_scale^2), the weights N(0, prior_scale^2) 
 method is measured against these.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

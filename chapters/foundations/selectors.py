@@ -6,8 +6,6 @@ own `spike_scale`, and `EXACT` says what the exact answer under that spike would
 X'X and X'y, so that nothing but the method's own noise is in its gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ Laws have shape (..., n). A proposal has q(x | y) at [..., y, x], a discriminato
 `chapters.shared.finite`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Training of a discriminator of pairs: the part of Algorithm 1 that comes before its chains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 

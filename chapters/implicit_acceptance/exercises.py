@@ -1,7 +1,5 @@
 """Exercises of the chapter on the implicit Metropolis-Hastings algorithm."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The constants of the bounds of Neklyudov et al. (2019), arXiv 1906.03644."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from bnnlib._checks import check_positive

@@ -1,7 +1,5 @@
 """Inversion of a generator: the latents whose images are nearest to given ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

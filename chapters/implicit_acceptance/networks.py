@@ -1,7 +1,5 @@
 """Generators and critics of small images after DCGAN (Radford et al., 2016), and a variational autoencoder."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

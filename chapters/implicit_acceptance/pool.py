@@ -1,7 +1,5 @@
 """Implicit Metropolis-Hastings over a pool of proposals, each made and scored once, so that chains can be long."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

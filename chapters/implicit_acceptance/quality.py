@@ -5,8 +5,6 @@ Inception network, and numbers of different classifiers do not compare. Each mea
 error: that of the samples, with the classifier held fixed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 The algorithms see draws alone. The flow's density, which a usual generator does not have, serves to say what is true.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

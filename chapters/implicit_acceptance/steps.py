@@ -1,7 +1,5 @@
 """Loops that count steps instead of epochs: several networks and optimizers, one state that resumes bit for bit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Training of generators: Wasserstein GAN with gradient penalty (Gulrajani et al., 2017), variational autoencoder."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

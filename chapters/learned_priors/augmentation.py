@@ -1,7 +1,5 @@
 """Rotated and erased images, beside what `chapters.shared.augmentation` has for all chapters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Exercises of the chapter on sampling with learned priors."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable

@@ -5,8 +5,6 @@ momentum a sampler at temperature 0 is `torch.optim.SGD` with the same two numbe
 steps for all parameters at once, and the tests compare them. For the prior see `bnnlib.functional.slab_log_odds`.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,8 +1,5 @@
 """The two convolutional networks for 28 x 28 gray images of Deng, Zhang, Liang and Lin (2019, section 5.1)."""
 
-from __future__ import annotations
-
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
@@ -10,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib.models.layers import Dropout
-from chapters.shared.networks.layers import draw_initial
+from chapters.shared.networks.layers import sequential
 
 
 class ReLUPool(nn.Module):
@@ -47,9 +44,7 @@ def cnn_two_conv(dropout: float = 0.0, *, generator: torch.Generator | None = No
         ("relu", nn.ReLU()),
         ("fc2", nn.Linear(200, 10)),
     ]
-    model = nn.Sequential(OrderedDict(layers))
-    draw_initial(model, generator)
-    return model
+    return sequential(layers, generator)
 
 
 def cnn_batch_norm(dropout: Sequence[float] = (0.1, 0.3), *, generator: torch.Generator | None = None) -> nn.Sequential:
@@ -87,6 +82,4 @@ def cnn_batch_norm(dropout: Sequence[float] = (0.1, 0.3), *, generator: torch.Ge
         ("relu2", nn.ReLU()),
         ("fc3", nn.Linear(64, 10)),
     ]
-    model = nn.Sequential(OrderedDict(layers))
-    draw_initial(model, generator)
-    return model
+    return sequential(layers, generator)

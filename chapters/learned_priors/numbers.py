@@ -1,7 +1,5 @@
 """Numbers from the store that the chapter on learned priors says in its text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import partial

@@ -5,8 +5,6 @@ number 1/(1 - p_y), so the sign is the same; but it does not vanish where a conf
 rounding, which would pass for robustness.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -14,9 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative, check_positive
-
-AVERAGES = ("probabilities", "log_probabilities")
-OUTPUTS = ("logits", "probabilities")
 
 Model = Callable[[Tensor], Tensor]
 
@@ -28,8 +23,6 @@ def fgsm(
     size: float = 0.1,
     *,
     clip: tuple[float, float] | None = (0.0, 1.0),
-    average: str = "probabilities",
-    outputs: str = "logits",
 ) -> Tensor:
     """Fast gradient sign attack (Goodfellow et al., 2015), equation (aeb-fgsm), Deng et al. (2019, section 5.1).
 
@@ -37,17 +30,14 @@ def fgsm(
     max_c log p_c as in the paper.
 
     Args:
-        model: called as model(x); or several such, such as networks drawn from a posterior, whose average is attacked.
-            Modules run in `eval()` mode, and every part is put back into its own mode; what other callables do is
-            theirs. With several, each must give the same outputs when called twice.
+        model: model(x) are logits (log-probabilities are such), shape (n, classes); or several such, as networks drawn
+            from a posterior, of which mean_k p_k is attacked. Modules run in `eval()` mode, and every part is put back
+            into its own mode; what other callables do is theirs. With several, each must give the same outputs when
+            called twice.
         x: inputs, shape (n, ...), within `clip`.
         y: labels, shape (n,); None takes what the averaged model predicts at x.
         size: largest change of an entry of x, in the units of x.
         clip: smallest and largest allowed entry of x, or None.
-        average: of several models: "probabilities" attacks the posterior predictive mean_k p_k, "log_probabilities"
-            attacks mean_k log p_k, whose gradient is the mean of the models' gradients.
-        outputs: what model(x) of shape (n, classes) holds: "logits" (log-probabilities are logits too) or
-            "probabilities", such as an average over a posterior that the callable itself computes.
 
     Returns:
         Tensor, shape (n, ...), detached. No `.grad` of any parameter is touched.
@@ -57,7 +47,7 @@ def fgsm(
             or the gradient is not finite.
     """
     check_non_negative("size", size)
-    with _attacked(model, x, y, clip, average, outputs) as attack:
+    with _attacked(model, x, y, clip) as attack:
         return attack.clamp(attack.x + size * attack.direction(attack.x))
 
 
@@ -71,14 +61,12 @@ def pgd(
     step_size: float | None = None,
     clip: tuple[float, float] | None = (0.0, 1.0),
     random_start: bool = False,
-    average: str = "probabilities",
-    outputs: str = "logits",
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """Projected gradient attack (Madry et al., 2018): FGSM steps that stay within `size` of x.
 
     Args:
-        model, x, y, size, clip, average, outputs: see `fgsm`; without labels, those predicted at x hold for all steps.
+        model, x, y, size, clip: see `fgsm`; without labels, those predicted at x hold for all steps.
         steps: number of gradients.
         step_size: change of an entry in a step; None means 2.5 size / steps. One step of `size` is FGSM.
         random_start: start from x plus U(-size, size) in every entry instead of x.
@@ -95,7 +83,7 @@ def pgd(
     if step_size is not None:
         check_positive("step_size", step_size)
     step_size = 2.5 * size / steps if step_size is None else step_size
-    with _attacked(model, x, y, clip, average, outputs) as attack:
+    with _attacked(model, x, y, clip) as attack:
         low, high = attack.x - size, attack.x + size
         adversarial = attack.x
         if random_start:
@@ -110,11 +98,11 @@ def pgd(
 class _Attack:
     """Inputs, labels and models of one attack."""
 
-    def __init__(self, models, x, y, clip, average, outputs) -> None:
-        self.models, self.x, self.clip, self.average, self.outputs = models, x, clip, average, outputs
+    def __init__(self, models, x, y, clip) -> None:
+        self.models, self.x, self.clip = models, x, clip
         with torch.no_grad():
             scores = self._scores(x)
-        self.y = self._averaged(scores).argmax(-1) if y is None else _labels(y, scores)
+        self.y = scores.log_softmax(-1).logsumexp(0).argmax(-1) if y is None else _labels(y, scores)
 
     def clamp(self, x: Tensor) -> Tensor:
         return x if self.clip is None else x.clamp(*self.clip)
@@ -150,42 +138,19 @@ class _Attack:
                     "least two classes."
                 )
             each.append(out.detach().double())
-        scores = torch.stack(each)
-        if self.outputs == "probabilities" and ((scores < 0).any() or ((scores.sum(-1) - 1).abs() > 0.01).any()):
-            raise ValueError(
-                'outputs is "probabilities", but the model gave rows that are no distributions. If they are logits or '
-                'log-probabilities, say outputs="logits".'
-            )
-        return scores
-
-    def _log_probabilities(self, scores: Tensor) -> Tensor:
-        if self.outputs == "probabilities":
-            return scores.clamp_min(torch.finfo(scores.dtype).tiny).log()
-        return scores.log_softmax(-1)
-
-    def _averaged(self, scores: Tensor) -> Tensor:
-        """Scores (models, n, classes) to numbers (n, classes) whose largest is the prediction."""
-        log_p = self._log_probabilities(scores)
-        return log_p.logsumexp(0) if self.average == "probabilities" else log_p.mean(0)
+        return torch.stack(each)
 
     def _objective(self, scores: Tensor) -> Tensor:
         """What the attack climbs, shape (n,), from scores (models, n, classes)."""
-        log_p = self._log_probabilities(scores)
+        log_p = scores.log_softmax(-1)
         index = self.y.expand(len(log_p), -1)[..., None]
         right = log_p.gather(-1, index).squeeze(-1)
         wrong = log_p.scatter(-1, index, -torch.inf).logsumexp(-1)
-        if self.average == "probabilities" or len(log_p) == 1:
-            return wrong.logsumexp(0) - right.logsumexp(0)
-        # -log p by its odds, in which nothing cancels for confident models; the common factor is free
-        losses = torch.nn.functional.softplus(wrong - right, threshold=torch.inf)
-        return losses.mean(0) / losses.detach().mean(0).clamp_min(torch.finfo(losses.dtype).tiny)
+        return wrong.logsumexp(0) - right.logsumexp(0)
 
 
 @contextmanager
-def _attacked(model, x, y, clip, average, outputs) -> Iterator[_Attack]:
-    for name, value, allowed in (("average", average, AVERAGES), ("outputs", outputs, OUTPUTS)):
-        if value not in allowed:
-            raise ValueError(f"{name} is {value!r}, but it must be one of {', '.join(map(repr, allowed))}.")
+def _attacked(model, x, y, clip) -> Iterator[_Attack]:
     models = [model] if callable(model) else list(model)  # an nn.Sequential is callable and one model
     if not models:
         raise ValueError("model is an empty sequence, so there is nothing to attack. Give at least one.")
@@ -204,7 +169,7 @@ def _attacked(model, x, y, clip, average, outputs) -> Iterator[_Attack]:
         try:
             for part in modes:
                 part.training = False
-            yield _Attack(models, x.detach().clone(), y, clip, average, outputs)
+            yield _Attack(models, x.detach().clone(), y, clip)
         finally:
             for part, training in modes.items():
                 part.training = training

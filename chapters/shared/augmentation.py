@@ -4,8 +4,6 @@
 augment(x, generator=generator) on images (n, channels, height, width). Nothing loops over images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -4,8 +4,6 @@ A kernel or proposal is a matrix whose entry [..., y, x] is the probability of g
 dimensions are batches.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

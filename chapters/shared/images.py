@@ -1,7 +1,5 @@
 """Images of the experiments: training, held-out and test rows, as networks take them, and the error of a network."""
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Memory of a piece of work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch.profiler import ProfilerActivity, profile

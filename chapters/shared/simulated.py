@@ -1,7 +1,5 @@
 """The simulated data of Bai, Song and Cheng (2020), section 6, of Deng et al. (2019), and of Saha et al. (2024)."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

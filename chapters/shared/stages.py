@@ -1,7 +1,5 @@
 """Cells that train several networks one after the other, resumable in the middle of each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bnnlib.train.checkpoint import Checkpoint

@@ -1,7 +1,5 @@
 """Times of experiments that compare two ways to do the same."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

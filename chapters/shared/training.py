@@ -1,11 +1,24 @@
-"""`bnnlib.train.fit` with the noise that stored results were drawn from."""
-
-from __future__ import annotations
+"""`bnnlib.train.fit` with the noise that stored results were drawn from, and a curve for it to keep."""
 
 from functools import partial
+from typing import Any
 
 from bnnlib import train
+from bnnlib.train.fit import Callback
 
 # Stored results, and the probes that certify them, drew the layers' noise and the order of rows from one generator, a
 # sequence with a state. The default of `fit`, noise by key, has the same law and other numbers.
 fit = partial(train.fit, keyed=False)
+
+
+class EpochRows(Callback):
+    """Rows, one an epoch, that a resumed run goes on with; `on_epoch` appends to them."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[float]] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.rows = [list(row) for row in state["rows"]]

@@ -1,7 +1,5 @@
 """What a task of the comparison is, and a run of one method on it as the protocol has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ The outcome is costs.toml, from which the cells take their steps; it is measured
 cells.
 """
 
-from __future__ import annotations
-
 import datetime
 import sys
 import tomllib

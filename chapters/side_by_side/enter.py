@@ -5,8 +5,6 @@ deterministic network; it gets the steps that the budget buys, eight trials and 
 judged beside them as the protocol has it. Its rows are written beside the file.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

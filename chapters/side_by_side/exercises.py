@@ -1,7 +1,5 @@
 """Exercises of the chapter side by side."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

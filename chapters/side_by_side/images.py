@@ -1,7 +1,5 @@
 """The tasks of images: MNIST and Fashion-MNIST, each with the other as what is not known, and CIFAR-10."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any

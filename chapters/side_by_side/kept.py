@@ -5,8 +5,6 @@ Its runs are those of `experiments.kept` and `experiments.wide`.
 python -m chapters.side_by_side.kept
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """The answer in one table: methods down, questions across, a mark for each task that `standing` has decided."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 
@@ -71,8 +69,12 @@ def html_table(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: s
     """Rows of words as a table of the page; a cell of marks has their words for who cannot see them."""
     head = "".join(f'<th scope="col">{name}</th>' for name in columns)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    return _table(head, body, caption, caption)
+
+
+def _table(head: str, body: str, caption: str, label: str) -> str:
     return (
-        f'<div class="bnn-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x: auto">'
+        f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
         f'<table><caption style="text-align: left">{caption}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
@@ -158,7 +160,7 @@ class Matrix:
         return found
 
     def _repr_html_(self) -> str:
-        head = "".join(
+        head = '<th scope="col">Method</th>' + "".join(
             f'<th scope="col">{question}<br><small>beside {reference}</small></th>'
             for question, (_, reference) in self.questions.items()
         )
@@ -170,11 +172,7 @@ class Matrix:
                 for mark, words in marks
             )
             body += f'<tr><th scope="row" style="text-align: left; min-width: min(15rem, 30vw)">{name}</th>{cells}</tr>'
-        return (
-            f'<div class="bnn-table" role="region" tabindex="0" aria-label="Answers at B = {self.budget}" '
-            f'style="overflow-x: auto"><table><caption style="text-align: left">{self.caption}</caption><thead><tr>'
-            f'<th scope="col">Method</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        )
+        return _table(head, body, self.caption, f"Answers at B = {self.budget}")
 
     def _repr_markdown_(self) -> str:
         columns = ("Method", *(f"{one} (beside {reference})" for one, (_, reference) in self.questions.items()))

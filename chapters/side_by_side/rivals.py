@@ -1,7 +1,5 @@
 """What is no neural network: the lasso, forests, boosting and knockoffs, on simulations and on UCI sets."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

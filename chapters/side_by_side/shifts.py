@@ -1,7 +1,5 @@
 """Images that are not quite those of training: rotated, blurred or noisy, in five severities."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Over data sets: the Bayesian signed rank test of the protocol, and a table of its probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 python -m chapters.side_by_side.standing simulation-2 --budget 1 --metric rmse
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The tasks with known truth: simulated regressions on which small networks are trained."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The UCI regressions: nine sets with their standard splits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

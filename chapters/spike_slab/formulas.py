@@ -1,7 +1,5 @@
 """The rates of section 4 of Bai, Song and Cheng (2020), and the reparameterisation that they leave for the gates."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -3,8 +3,6 @@
 It is what the variational posterior approximates: the same network, prior and noise, and no restriction of its form.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 The lesson judges gradients by it: whatever trains, the exact objective says how far it came.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Numbers that the lesson's sentences quote from the stored results, as texts."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

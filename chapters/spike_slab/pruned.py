@@ -4,8 +4,6 @@ How the compared paper pruned is in its supplement, not at hand. Zhu and Gupta (
 which suits wide ones; of the six or seven output weights of these simulations 5 % are none, and the network a constant.
 """
 
-from __future__ import annotations
-
 from typing import TypedDict, cast
 
 import torch

@@ -1,7 +1,5 @@
 """Exercises of the chapter on Structured Bayesian Pruning."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """What the lesson needs of the truncated log-uniform prior and the log-normal posterior beyond the library."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Numbers from the store that the chapter on structured Bayesian pruning says, and what it claims of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ A unit whose own weight is free gains G r^2 / (1 + r^2) nats at ratio r, equatio
 the smallest divergence (sbp-kl) over all mu and sigma that have it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

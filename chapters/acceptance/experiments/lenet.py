@@ -7,8 +7,6 @@ on the entropy that VI pays for: "No entropy", VI without that term and without 
 explains a difference. "Adam" is the network alone, with the same prior as weight decay.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -146,7 +144,6 @@ def _cells(data: str, seeds: int, epochs: int, batch_size: int, repeats: int) ->
 EXPERIMENTS = [
     Experiment(
         name="mh-lenet",
-        paper="004",
         summary="A reduced LeNet on MNIST: Gaussian weights by VI and by the bound of the acceptance rate",
         profiles=profiles(
             _cells, smoke=("digits", 1, 2, 64, 3), book=("mnist", 3, 6, 128, 20), paper=("mnist", 5, 200, 128, 100)

@@ -8,8 +8,6 @@ four coupling layers around a full Gaussian that begins as N(0, start^2 I); "Lap
 nothing: the Gaussian at the mode.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -175,7 +173,6 @@ def _cells(
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="Bayesian logistic regression: proposals learned three ways, Laplace and HMC; ESS and moments",
         profiles=profiles(
             _cells,

@@ -26,8 +26,6 @@ What an outcome means:
 A trial of 60 steps, the smoke profile, was seen before the run: it had steps below 5 there.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -138,12 +136,10 @@ def _cells(seeds: int, steps: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="mh-markov",
-        paper="004",
         summary="A Markov proposal learned by the acceptance rate and by its bound: how long its steps are",
         profiles=profiles(_cells, smoke=(1, 60), book=(5, 3000)),
         run_cell=run_cell,
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"steps": 3, "batch_size": 32, "hidden": 8, "kind": lambda cell: cell.setting},
         budget=lambda cell: (cell.params["steps"], "steps"),
     )

@@ -22,8 +22,6 @@ What an outcome means, for each data set:
 3. It has lost no less: mini-batches give the bound no advantage here.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -133,14 +131,12 @@ def _cells(sets: tuple[str, ...], seeds: int, steps: int, draws: int) -> list[Ce
 EXPERIMENTS = [
     Experiment(
         name="mh-minibatches",
-        paper="004",
         summary="Bayesian logistic regression: a proposal learned by the rate and by the bound, from mini-batches",
         profiles=profiles(_cells, smoke=(("Breast cancer",), 1, 40, 40), book=(("Heart", "German"), 5, 2000, 100)),
         run_cell=run_cell,
         data={"book": ("heart", "german")},
         reads=lambda cell: [partial(standardized, SETS[cell.setting])],
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"steps": 3, "points": 8, "draws": 20},
         budget=lambda cell: (cell.params["steps"], "steps"),
     )

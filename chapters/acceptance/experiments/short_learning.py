@@ -19,8 +19,6 @@ Trials were seen before the runs: after 500 steps an effective draw per draw of 
 of 0.82 on Heart (one).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -104,7 +102,6 @@ def _cells(sets: Sequence[str], seeds: int, steps: int, warm_up: int, draws: int
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="Bayesian logistic regression: proposals and HMC, each with a quarter of its steps to learn",
         profiles=profiles(
             _cells,
@@ -114,7 +111,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"book": ("heart", "australian", "german")},
         reads=lambda cell: [partial(standardized, SETS[cell.setting])],
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"steps": 3, "draws": 20, "burn_in": 2, "warm_up": 20, "chains": 8, "batch_size": 16},
         budget=lambda cell: (cell.params.get("steps", cell.params.get("warm_up")), "steps"),
     )

@@ -6,8 +6,6 @@ chain that the learned proposal gives, but for the acceptance rate: there the ch
 which is what equation (10) means. A chain that never saw a mode does not know that it is missing.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np
@@ -99,7 +97,6 @@ def _cells(seeds: dict[str, int], steps: int, draws: int = 25_000, batch_size: i
 EXPERIMENTS = [
     Experiment(
         name="mh-six-gaussians",
-        paper="004",
         summary="Six Gaussians on a ring: a flow learned by VI, by acceptance rate and by its bound (Figure 2)",
         profiles=profiles(
             _cells,

@@ -2,15 +2,4 @@
 
 from chapters.acceptance.figures.explorers import pair_explorer
 from chapters.acceptance.figures.method import learned, scatter, walk
-from chapters.acceptance.figures.results import crossings, learning_pays, six_histograms, six_seeds
-
-__all__ = [
-    "crossings",
-    "learned",
-    "learning_pays",
-    "pair_explorer",
-    "scatter",
-    "six_histograms",
-    "six_seeds",
-    "walk",
-]
+from chapters.acceptance.figures.results import learning_pays, six_histograms, six_seeds

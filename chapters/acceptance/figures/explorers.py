@@ -1,7 +1,5 @@
 """The explorer of the chapter: two densities move apart, and with them acceptance, distances, bound and chain."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from book.display.control import Control

@@ -1,7 +1,5 @@
 """Pictures of the method: what is shared, the trade of a random walk, and what a learned proposal looks like."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

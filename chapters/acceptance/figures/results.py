@@ -1,7 +1,5 @@
 """Pictures of stored results: Figure 2 with its seeds, effective draws by second, the reduced LeNet by epoch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -11,8 +11,6 @@ Strengths of the group lasso and widths of the spike of SA-EM are chosen on the 
 first two data sets, by trainings of a tenth of the epochs.
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from itertools import pairwise

@@ -17,8 +17,6 @@ goes at one of three ranges, all above the published 0.01: in trials of ten epoc
 a few percent. No test image was looked at for it.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence
@@ -38,7 +36,7 @@ from chapters.adaptive_optimizer.problems import cyclic_lr
 from chapters.shared.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from chapters.shared.images import Split, load_images, reads
 from chapters.shared.networks import resnet, resnet18
-from chapters.shared.training import fit
+from chapters.shared.training import EpochRows, fit
 
 NAME = "avo-cifar10"
 HARD = (0.03, 0.06, 0.1)  # ranges below which a channel goes, in the book profile
@@ -88,23 +86,17 @@ class Cycles(Callback):
         self.probabilities, self.count = state["probabilities"], state["count"]
 
 
-class Curve(Callback):
+class Curve(EpochRows):
     """Epoch, training loss and percent of zeros; with a schedule, the one-shot pruning at half of the epochs."""
 
     def __init__(self, weights: dict[str, nn.Parameter], masks: Masks | None, half: int, share: float) -> None:
+        super().__init__()
         self.weights, self.masks, self.half, self.share = weights, masks, half, share
-        self.rows: list[list[float]] = []
 
     def on_epoch(self, run: Run) -> None:
         if self.masks is not None and run.epoch == self.half:
             self.masks.update(self.share)
         self.rows.append([run.epoch, run.history[-1]["nll"], zeros(self.weights)])
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.rows}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.rows = [list(row) for row in state["rows"]]
 
 
 def zeros(weights: dict[str, nn.Parameter]) -> float:
@@ -230,7 +222,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="001",
         summary="CIFAR-10 with a residual network: channels removed on the way, dense, and pruned by magnitude",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

@@ -40,8 +40,6 @@ errors once more after one that the code does not train, whose steps are the fir
 all was measured there: what is said of a rising rate and of squares did not come from the end of a cycle.)
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -321,7 +319,6 @@ _BOOK = {"warm_up": WARM_UP, "ramp": 50, "networks": 500, "repeats": 100, "sizes
 EXPERIMENTS = [
     Experiment(
         name="avo-dynamics",
-        paper="001",
         summary="Draws, first steps, noise, memory and time of the optimizer, as sections 1 to 2.2 tell them",
         profiles=profiles(cells, smoke=({"replicates": 2, **_LITTLE},), book=({"replicates": 10, **_BOOK},)),
         run_cell=run_cell,

@@ -19,8 +19,6 @@ magnitude            of the training before, the largest inputs at half of the e
 group lasso, SVBNN, SA-EM, lasso    see `chapters.adaptive_optimizer.experiments.baselines`
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -139,7 +137,6 @@ def _experiment(number: int, summary: str) -> Experiment:
     name = f"example {number}"
     return Experiment(
         name=f"avo-example-{number}",
-        paper="001",
         summary=summary,
         profiles=profiles(cells, smoke=(name, _SMOKE), paper=(name, {"replicates": 10})),
         run_cell=run_cell,

@@ -1,7 +1,5 @@
 """Measures of the examples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,18 +3,4 @@
 from chapters.adaptive_optimizer.figures.explorers import threshold_explorer
 from chapters.adaptive_optimizer.figures.images import sparse_errors
 from chapters.adaptive_optimizer.figures.method import curvature, early, groups, idea, noise, scale
-from chapters.adaptive_optimizer.figures.results import METHODS, parts, traces
-
-__all__ = [
-    "METHODS",
-    "curvature",
-    "early",
-    "groups",
-    "idea",
-    "noise",
-    "parts",
-    "scale",
-    "sparse_errors",
-    "threshold_explorer",
-    "traces",
-]
+from chapters.adaptive_optimizer.figures.results import parts, traces

@@ -1,7 +1,5 @@
 """The explorer of the chapter: two penalties and the number of observations, and what becomes of three groups."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The picture of the residual networks: what a share of zeros costs, by the method that chose it."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

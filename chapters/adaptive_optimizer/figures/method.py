@@ -1,7 +1,5 @@
 """Pictures of the method: posterior and steps, estimates of curvature, early scales, noise, learned scale, groups."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

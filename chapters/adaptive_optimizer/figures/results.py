@@ -1,7 +1,5 @@
 """Pictures of stored results: the examples by epoch beside the published runs, and the methods without each part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

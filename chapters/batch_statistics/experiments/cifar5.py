@@ -8,8 +8,6 @@ networks in place of six, and bfloat16. About 1,000 training images fit the temp
 ours: the statistics that SBN estimates after training, without their noise.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -80,7 +78,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="Five classes of CIFAR-10 with VGG-11 and ResNet-18: Stochastic Batch Normalization on unknown classes",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

@@ -11,8 +11,6 @@ in points, `entropy_gain` in nats, `nll_gain` likewise. With "best_epoch" the sa
 epoch that errs least on the test images, as the published table does; nothing else is made of that.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator

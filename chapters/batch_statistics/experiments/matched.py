@@ -8,8 +8,6 @@ With the parameter "noise_draws", the noise itself is measured too (`chapters.ba
 "noise_rows" known test images and as many unknown ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

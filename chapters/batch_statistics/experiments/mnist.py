@@ -9,8 +9,6 @@ beside the last, as the published table. 5,000 training images are kept for the 
 "BN, matched" is our control, as in `cifar5`; the book profile trains its networks again.
 """
 
-from __future__ import annotations
-
 from book.lab.cells import Cell, Experiment, Need, epochs_of
 from chapters.batch_statistics.experiments.images import SOURCES, TINY, reads, run_cell, schedules
 from chapters.batch_statistics.experiments.matched import MATCHED, run_matched
@@ -60,7 +58,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="MNIST with LeNet-5: Stochastic Batch Normalization, deep ensembles and dropout on unknown images",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

@@ -1,7 +1,5 @@
 """Readings of the stored distribution functions of the entropy, the curves of Figure 1: nothing is run for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

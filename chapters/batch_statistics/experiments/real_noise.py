@@ -43,8 +43,6 @@ What an outcome means, over the networks of a setting, by t of their number:
    there, and laws that are 0.03 to 0.04 away as much as 0.058. The bound is kept.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial
@@ -53,7 +51,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib import metrics
-from bnnlib.nn import match_moments, mean_weights, predict_virtual_batch, to_stochastic_batch_norm
+from bnnlib.nn import match_moments, mean_weights, predict_virtual_batch
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.batch_statistics import noise
@@ -61,39 +59,26 @@ from chapters.batch_statistics.experiments.images import (
     PARTS,
     TINY,
     _distance,
-    _train,
-    load_images,
     measure,
-    network,
     reads,
     schedules,
     training_batches,
 )
 from chapters.batch_statistics.experiments.matched import MATCHED
 from chapters.batch_statistics.experiments.mnist import _COMMON, _MNIST
-from chapters.batch_statistics.experiments.whole_batches import EPOCHS, PART
+from chapters.batch_statistics.experiments.whole_batches import EPOCHS, PART, Stored, trained
 from chapters.batch_statistics.naive import predict_stored_batches
 from chapters.batch_statistics.statistics import collect_statistics
-from chapters.shared.stages import Stages
 
 ARITHMETIC, REAL = "BN, arithmetic", "Real mini-batches"
 HEATS = (2.0, 4.0)
 PERMUTATIONS = 20
-Stored = dict[str, tuple[Tensor, Tensor]]
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
     """Train one network, predict by it in five ways, and measure the noise of two of them."""
     (replicate,), params = cell.replicates, cell.params
-    images = load_images(params, device)
-    model = network(params, replicate).to(device)
-    _train(model, images, params, device, replicate, Stages(checkpoint))
-    model.to(memory_format=torch.contiguous_format).eval()
-    random = torch.Generator(device).manual_seed(94_000 + replicate)  # that of `sbn-batches`
-    stochastic = to_stochastic_batch_norm(model)
-    batches = list(training_batches(images, params, params["batches"], random))
-    match_moments(stochastic, batches)
-    stored = collect_statistics(model, batches)
+    images, model, stochastic, stored, random = trained(cell, device, checkpoint)
     draws, arithmetic = params["draws"], averaged(model, stored)
     ways: dict[str, Callable[[Tensor], Tensor]] = {
         "BN": lambda part: model(part)[None],
@@ -178,14 +163,12 @@ PLANS = {"sbn-noise": ("LeNet-5", 5), "sbn-noise-five": ("LeNet-5, 5 epochs", 3)
 EXPERIMENTS = [
     Experiment(
         name=name,
-        paper="004",
         summary=f"MNIST with {setting}: what real mini-batches add to a temperature, and controls of the noise",
         profiles=profiles(partial(_cells, setting), smoke=(_SMOKE, 1), book=(_BOOK, number)),
         run_cell=run_cell,
         sources=dict.fromkeys(("SBN", REAL, ARITHMETIC, MATCHED), "BN"),
         reads=reads,
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny=TINY | {"fit_batches": 10, "warm_rows": 30, "known_rows": 20, "other_rows": 10},
         budget=epochs_of,
     )

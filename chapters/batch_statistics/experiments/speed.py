@@ -18,8 +18,6 @@ What an outcome means, at K = 50:
 Where a pass takes the same time whatever its rows are, as on a large idle GPU, the ratio would be K; none is at hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
@@ -87,11 +85,9 @@ def _cells(replicates: int, cases: tuple[tuple[int, int], ...], repeats: int) ->
 EXPERIMENTS = [
     Experiment(
         name="sbn-speed",
-        paper="004",
         summary="LeNet-5: the time of a virtual batch beside as many mini-batches of training data",
         profiles=profiles(_cells, smoke=(1, ((3, 16),), 2), book=(5, ((50, 16), (50, 32), (50, 128), (10, 16)), 9)),
         run_cell=run_cell,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         measured=("milliseconds", "speedup"),
         tiny={"draws": 2, "batch_size": 4, "repeats": 1},
     )

@@ -32,13 +32,11 @@ of r where real marginals hold them; the image's own part in its statistics wher
 is too few" explains a failure where SBN holds the bounds after five.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bnnlib import metrics
 from bnnlib.nn import match_moments, predict_virtual_batch, to_stochastic_batch_norm
@@ -46,6 +44,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.batch_statistics.experiments.images import (
     TINY,
+    Images,
     _train,
     load_images,
     network,
@@ -61,11 +60,14 @@ from chapters.shared.stages import Stages
 WHOLE = "Whole batches"
 STORED = {"Real marginals": "nothing", "Real layers": "layer", "Real mini-batches": "all"}
 EPOCHS = {"LeNet-5": 1, "LeNet-5, 5 epochs": 5}
+Stored = dict[str, tuple[Tensor, Tensor]]
 PART = 100  # images that are predicted at a time
 
 
-def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
-    """Train one network and predict by it in six ways."""
+def trained(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None
+) -> tuple[Images, nn.Module, nn.Module, Stored, torch.Generator]:
+    """Images, a network, its stochastic form, the statistics of mini-batches that this took, and what drew those."""
     (replicate,), params = cell.replicates, cell.params
     images = load_images(params, device)
     model = network(params, replicate).to(device)
@@ -76,6 +78,13 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
     batches = list(training_batches(images, params, params["batches"], random))
     match_moments(stochastic, batches)
     stored = collect_statistics(model, batches)
+    return images, model, stochastic, stored, random
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
+    """Train one network and predict by it in six ways."""
+    images, model, stochastic, stored, random = trained(cell, device, checkpoint)
+    params = cell.params
     x = torch.cat([images["test"][: params["known_rows"]], images["unknown"][: params["other_rows"]]])
     draws, size = params["draws"], params["batch_size"]
     ways: dict[str, Callable[[Tensor], Tensor]] = {
@@ -127,14 +136,12 @@ _SMOKE |= {"bfloat16": False, "batches": 40, "known_rows": 20, "other_rows": 10}
 EXPERIMENTS = [
     Experiment(
         name="sbn-batches",
-        paper="004",
         summary="MNIST with LeNet-5: draws of factorized statistics beside whole batches of training data",
         profiles=profiles(_cells, smoke=(_SMOKE, 1), book=(_BOOK, 5)),
         run_cell=run_cell,
         sources=dict.fromkeys(("SBN", WHOLE, *STORED), "BN"),
         reads=reads,
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny=TINY | {"known_rows": 20, "other_rows": 10},
         budget=epochs_of,
     )

@@ -1,7 +1,5 @@
 """Explorer of Stochastic Batch Normalization: from the batch size to the spread of the statistics to the entropy."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 The explorer is in `explorers`, the pictures of results in `results`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Pictures of what random statistics do to the logits of an image: margins and spreads, and their explorer."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import norm

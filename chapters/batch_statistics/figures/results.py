@@ -4,8 +4,6 @@ Every function asks the store for what is omitted. A network that has not been r
 sizes, leaves its panels with the words "not run"; published numbers are open markers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

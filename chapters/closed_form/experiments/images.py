@@ -8,8 +8,6 @@ Sparse VD has no p*, and its biases have no posterior: its drop rates are shares
 network is without the weights that its own threshold drops.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -25,8 +25,6 @@ The book profile is made for a CPU: few epochs, convolutions in bfloat16. In the
 and starts by the held-out error after a high drop rate.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 
@@ -133,7 +131,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-lenet",
-        paper="003",
         summary="LeNet-300-100 and LeNet-5 on MNIST, pruned by closed-form inclusion probabilities up to 99.9 %",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

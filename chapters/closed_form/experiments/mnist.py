@@ -18,8 +18,6 @@ The paper profile has the published sizes, epochs, optimizer, learning rates and
 published grid.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 
@@ -124,7 +122,6 @@ _TOO_LONG = {"paper": "not run: 45 candidates of 300 epochs for every network"}
 
 _experiment = partial(
     Experiment,
-    paper="003",
     run_cell=run_cell,
     tiny=TINY,
     reads=reads,

@@ -1,7 +1,5 @@
 """Networks of experiments 6 to 9 of Saha, Liu and Liang (2024), their priors and where their means start."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -9,8 +9,6 @@ One network is pruned in three orders. Those by p* and by |m| differ in one thin
 the second by m^2. The error is that of the mean weights against the teacher without noise, on 2,000 new rows.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -91,7 +89,6 @@ def _cells(replicates: int, scale: float = 1.0) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-orders",
-        paper="003",
         summary="The lesson's network pruned in three orders: by p*, by signal-to-noise ratio and by magnitude",
         profiles=profiles(_cells, smoke=(2, 0.005), book=20, paper=100),
         run_cell=run_orders,

@@ -6,8 +6,6 @@ sharing and coding weights, saves bits and no weights. Half of the epochs train 
 drop rate is the share of the weights.
 """
 
-from __future__ import annotations
-
 import copy
 
 import torch

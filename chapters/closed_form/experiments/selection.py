@@ -21,8 +21,6 @@ errors are those of the model with all inputs. `selection_ceiling` is the accura
 "keep all" and "keep none" look at nothing: the first is right about every active input, the second about every other.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch
@@ -290,7 +288,6 @@ _PAPER |= {"pruned_replicates": 50}
 EXPERIMENTS = [
     Experiment(
         name="sbnn-selection",
-        paper="003",
         summary="Experiment 3: selection of inputs against D, alpha, pi, and by cross-validation (Figures 4-8)",
         profiles=profiles(_selection_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_selection,
@@ -306,7 +303,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         name="sbnn-pruning",
-        paper="003",
         summary="Experiment 4: test error against the share of pruned weights for three pi (Figure 9)",
         version=3,
         sources={"signal-to-noise": "sBNN", "magnitude": "sBNN"},

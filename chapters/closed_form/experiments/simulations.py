@@ -12,8 +12,6 @@ of a linear model.
 (replicates from 900 on), by which Experiments 3 and 4 choose, and the measures that no choice looks at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -286,7 +284,6 @@ _SMOKE = _scale(2, 3, 100, (10,))
 EXPERIMENTS = [
     Experiment(
         name="sbnn-influence",
-        paper="003",
         summary="Experiment 1: psi of two inputs against the influence of the second (Figure 1)",
         profiles=profiles(_influence_cells, smoke=_SMOKE, book=_scale(10), paper=_scale(50, 500)),
         run_cell=run_influence,
@@ -296,7 +293,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         name="sbnn-importance",
-        paper="003",
         summary="Experiment 2: correlation of the importance phi with the effects, linear and not (Figures 2 and 3)",
         profiles=profiles(_importance_cells, smoke=_SMOKE, book=_scale(5), paper=_scale(50, 500)),
         run_cell=run_importance,
@@ -308,18 +304,15 @@ EXPERIMENTS = [
     ),
     Experiment(
         name="sbnn-importance-causes",
-        paper="003",
         summary="Experiment 2 with a narrower spike: what the prior does to the correlations",
         profiles=profiles(_between_cells, smoke=_SMOKE, book=_scale(20)),
         run_cell=run_importance,
         tiny=nets.TINY,
         schedules=nets.schedules,
         budget=epochs_of,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
     ),
     Experiment(
         name="sbnn-priors",
-        paper="003",
         summary="What the priors of Experiments 1-4 were chosen by: ELBO and held-out scores of 14 settings",
         profiles=profiles(_prior_cells, smoke=_SMOKE, book=_scale(3), paper=_scale(20, 500)),
         run_cell=run_priors,

@@ -16,8 +16,6 @@ What an outcome means, for each D:
 3. Undecided or larger: the order is not there at thirty data sets.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -59,13 +57,11 @@ def _cells(sizes: tuple[int, ...], replicates: int, epochs: int, num_samples: in
 EXPERIMENTS = [
     Experiment(
         name="sbnn-importance-spread",
-        paper="003",
         summary="Experiment 2 on thirty data sets: how much the correlation of phi with the effects varies",
         profiles=profiles(_cells, smoke=((10,), 3, 3, 100), book=((10, 50), 30, nets.TRAINING["epochs"], 2_000)),
         run_cell=run_cell,
         tiny=nets.TINY,
         schedules=nets.schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=epochs_of,
     )
 ]

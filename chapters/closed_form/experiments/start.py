@@ -6,8 +6,6 @@ weights begin beyond the threshold of equation (sbnn-threshold). All else is tha
 with momentum 0.9, a cosine, 40 epochs of each training, a tenth of the divergence, the prior (0, -5, 1/2).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -127,7 +125,6 @@ _SMALL = {"width": 16, "epochs": 2, "warm_up": 1}
 EXPERIMENTS = [
     Experiment(
         name="sbnn-start",
-        paper="003",
         summary="One pretrained network with batch norm, its weights begun at three sizes: how many end in the slab",
         profiles=profiles(
             _cells,

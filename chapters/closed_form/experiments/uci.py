@@ -8,8 +8,6 @@ and the weight of the KL term (1 is the paper's objective). "sBNN" is chosen by 
 once.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
 
@@ -154,7 +152,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-uci",
-        paper="003",
         overlap=1 / 9,
         summary="UCI regression, nine sets and Year: closed-form inclusion pruned at 0-95 %, and four rivals",
         profiles=profiles(_cells, smoke=(SIMULATED, 2, 5, 2), book=_book, paper=_paper),

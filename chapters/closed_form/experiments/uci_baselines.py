@@ -1,7 +1,5 @@
 """The two baselines of the UCI table: Monte-Carlo dropout and probabilistic backpropagation."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

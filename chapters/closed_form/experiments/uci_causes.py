@@ -16,8 +16,6 @@ the four small sets. On Protein two rivals of Table 3 have twice the width: the 
 literature's have 100 units there, and not 50.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -180,7 +178,6 @@ def _all() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-uci-causes",
-        paper="003",
         overlap=1 / 9,
         summary="Why pruned networks of Table 2 err more than the published ones: one suspicion changed at a time",
         profiles={
@@ -191,7 +188,6 @@ EXPERIMENTS = [
         methods=RIVALS,
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2, "batch_size": 64},
         sources=dict.fromkeys(METHODS, "sBNN"),
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         reads=reads,
         schedules=schedules,
         budget=epochs_of,

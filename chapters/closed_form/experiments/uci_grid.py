@@ -26,8 +26,6 @@ What an outcome means, at 75 %, judged by the rule of all verdicts:
 The settings that "whole grid" takes at 75 % are stored beside.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
@@ -146,14 +144,12 @@ def _book() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-uci-grid",
-        paper="003",
         overlap=1 / 9,
         summary="Table 2 by p* alone: start, epochs and learning rate chosen on held-out rows for the share removed",
         profiles={"smoke": lambda: [_cell(SIMULATED, 2, 1, 64, 5, (1,))], "book": _book},
         run_cell=run_cell,
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 1, "batch_size": 64},
         sources=dict.fromkeys(("whole grid", "weight 1", "as before"), "sBNN"),
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         reads=reads,
         schedules=schedules,
         budget=lambda cell: (cell.params["epochs"] * max(cell.params["lengths"]), "epochs"),

@@ -15,8 +15,6 @@ What an outcome means: "minimal" is taken as 5 %, the share which the verdicts t
 3. None does, and some are decided to lie outside: the effects are not minimal.
 """
 
-from __future__ import annotations
-
 import torch
 
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP
@@ -74,7 +72,6 @@ def _cells(names: tuple[str, ...], splits: int, hidden: int = 50) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbnn-uci-priors",
-        paper="003",
         overlap=1 / 9,
         summary="UCI regression with six priors: whether scales and inclusion probability matter on small networks",
         profiles=profiles(
@@ -85,7 +82,6 @@ EXPERIMENTS = [
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2},
         reads=reads,
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=epochs_of,
     )
 ]

@@ -6,8 +6,6 @@ the error of all splits together. The prior inclusion probability of SVBNN is th
 output scales are 1, in standardized units.
 """
 
-from __future__ import annotations
-
 import torch
 
 from bnnlib.functional import inclusion_probability_for

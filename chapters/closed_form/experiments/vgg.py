@@ -5,8 +5,6 @@ Of the training only "pre-trained weights" and the grid of the paper profile are
 reflections, which the paper does not mention.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 from book.lab.cells import Cell, Experiment
@@ -51,14 +49,9 @@ def _paper() -> list[Cell]:
     return [_cell(_CIFAR | {"width": 1.0}, train, pretrain, candidates)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["pretrain"]["epochs"] + cell.params["epochs"], "epochs"
-
-
 EXPERIMENTS = [
     Experiment(
         name="sbnn-vgg",
-        paper="003",
         summary="CIFAR-10 with a VGG-like network, pretrained, then pruned by closed-form inclusion probabilities",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
@@ -66,7 +59,7 @@ EXPERIMENTS = [
         reads=reads,
         schedules=schedules,
         unavailable={"paper": "not run: 27 candidates of 200 epochs"},
-        budget=_budget,
+        budget=lambda cell: (cell.params["pretrain"]["epochs"] + cell.params["epochs"], "epochs"),
         value=9.0,
     )
 ]

@@ -4,16 +4,3 @@ from chapters.closed_form.figures.explorers import inclusion_explorer, unseen_ex
 from chapters.closed_form.figures.method import gradient_statistics, gradient_variance, idea, ranking
 from chapters.closed_form.figures.pruned import removed, uci
 from chapters.closed_form.figures.results import selection, simulated
-
-__all__ = [
-    "gradient_statistics",
-    "gradient_variance",
-    "idea",
-    "inclusion_explorer",
-    "ranking",
-    "removed",
-    "selection",
-    "simulated",
-    "uci",
-    "unseen_explorer",
-]

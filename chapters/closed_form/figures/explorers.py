@@ -4,8 +4,6 @@ p* of a weight with root second moment r depends on r / tau_0, tau_1 / tau_0 and
 measures everything in spikes. Scales are given by natural logarithms, as in the paper's experiments.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

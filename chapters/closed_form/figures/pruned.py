@@ -1,7 +1,5 @@
 """Pictures of stored results of networks from which the weights with the lowest inclusion probability were removed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -5,8 +5,6 @@ when they are omitted. A result that has not been run, or only at the smoke prof
 words "not run"; published numbers are open markers.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -22,8 +22,6 @@ Written before the runs after a reader's trials on these data sets, by pairs of 
   alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -195,7 +193,6 @@ _SMALL = {"steps": 10, "burn_in": 4, "thin": 2, "draws": 5, "every": 5}
 EXPERIMENTS = [
     Experiment(
         name="fnd-calibration",
-        paper="all",
         summary="A small classifier in the plane: calibration, and aleatoric against epistemic uncertainty",
         profiles=profiles(_cells, smoke=(2, _SMALL), book=(10, {})),
         run_cell=run_cell,

@@ -11,8 +11,6 @@ log-odds. "tau=0.05, longer" has four times the steps. If its mean log-odds are 
 steps were missing; if that is undecided, they were not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -86,7 +84,6 @@ def _cells(temperatures: tuple[float, ...], count: int, **changes: int) -> list[
 EXPERIMENTS = [
     Experiment(
         name="fnd-gate",
-        paper="all",
         summary="One input with exact inclusion probability 0.935: what the relaxed gate says at several temperatures",
         profiles=profiles(_cells, smoke=lambda: _cells((0.5,), 2, steps=40), book=(TEMPERATURES, 50)),
         run_cell=run_cell,

@@ -14,8 +14,6 @@ rho = 0.9 says that a part of that method's place is its short chain). "Exact, G
 changes and what the method errs can be told apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -142,7 +140,6 @@ def _cells(designs: Sequence[str], count: int, changes: dict[str, Any]) -> list[
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="all",
         summary="Inclusion probabilities of every method beside the exact ones, in regression with 10 inputs",
         profiles=profiles(
             _cells,

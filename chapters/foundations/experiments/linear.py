@@ -12,8 +12,6 @@ settings together; with correlation 0.9 alone no rate from 0.005 to 0.2 holds th
 inside and 42 % away. The likelihood of new outcomes would have the rate near 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -139,7 +137,6 @@ _SMALL = {"steps": 60, "burn_in": 10, "thin": 2, "warm_up": 20, "draws": 20}
 EXPERIMENTS = [
     Experiment(
         name="fnd-linear",
-        paper="all",
         summary="Linear regression: means, sds and bands of six approximations beside the exact posterior",
         profiles=profiles(_cells, smoke=(["rho=0.9"], 2, _SMALL), book=(list(CORRELATIONS), 20, {})),
         run_cell=run_cell,

@@ -15,8 +15,6 @@ the run without the cause "hardly any training after": if the difference of the 
 Three runs left the first difference undecided, 9.8 ± 4.0 points; seven more are added, whatever they say.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import tempfile
@@ -174,7 +172,6 @@ def _cells(shares: tuple[int, ...], count: int, epochs: int, after: dict[str, in
 EXPERIMENTS = [
     Experiment(
         name="fnd-sparsity",
-        paper="all",
         summary="The same share of weights, units or inputs removed: bytes, operations and accuracy",
         profiles=profiles(_cells, smoke=((75,), 1, 1, {"digits": 1}), book=(SHARES, 10, 20, AFTER)),
         run_cell=run_cell,

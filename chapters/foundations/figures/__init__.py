@@ -3,15 +3,3 @@
 from chapters.foundations.figures.explorers import growing_explorer
 from chapters.foundations.figures.method import bands, chains, gradient_spread, idea, scores, weight_space
 from chapters.foundations.figures.results import inclusion, sparsity
-
-__all__ = [
-    "bands",
-    "chains",
-    "gradient_spread",
-    "growing_explorer",
-    "idea",
-    "inclusion",
-    "scores",
-    "sparsity",
-    "weight_space",
-]

@@ -1,7 +1,5 @@
 """The explorer of the chapter: a posterior that grows with its data, observation by observation."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

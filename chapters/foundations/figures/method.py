@@ -1,7 +1,5 @@
 """Pictures of the method: prior and posterior, approximations in weight space, gradients, chains, scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures of stored results: inclusion probabilities beside the exact ones, and what sparsity buys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

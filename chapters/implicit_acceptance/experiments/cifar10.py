@@ -4,8 +4,6 @@ Published are FID and inception score, of a network that is not ours: numbers of
 them without a verdict. The likelihood of the variational autoencoder is Gaussian with one standard deviation.
 """
 
-from __future__ import annotations
-
 from book.lab.cells import Cell
 from chapters.implicit_acceptance.experiments.images import experiment
 from chapters.implicit_acceptance.experiments.mnist import AUTOENCODER, GAN, LARGE, book, paper, smoke

@@ -21,8 +21,6 @@ training images and fresh generated ones run the chains. The test images have no
 worth on them is reported beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

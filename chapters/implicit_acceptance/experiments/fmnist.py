@@ -1,7 +1,5 @@
 """Generators of Fashion-MNIST filtered by implicit Metropolis-Hastings; settings and budgets are those of imh-mnist."""
 
-from __future__ import annotations
-
 from chapters.implicit_acceptance.experiments.images import experiment
 from chapters.implicit_acceptance.experiments.mnist import book, paper, smoke
 

@@ -1,7 +1,5 @@
 """The generators of the experiments on images: trained, judged as they are, and inverted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

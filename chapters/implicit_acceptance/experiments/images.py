@@ -3,8 +3,6 @@
 What each cell does is in `generators`, `judge` and `filtered`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,7 +105,6 @@ def experiment(name: str, title: str, profiles: dict) -> Experiment:
     """An experiment of these cells on one data set."""
     return Experiment(
         name=name,
-        paper="004",
         summary=f"generators of {title}, filtered by implicit Metropolis-Hastings",
         profiles=profiles,
         run_cell=chain_cell,

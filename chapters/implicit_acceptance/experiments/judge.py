@@ -4,8 +4,6 @@ It is trained on real training images alone, never sees a generated one, and tak
 are the inputs of its last layer. Every generator of a data set is judged by one classifier, on the test images.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

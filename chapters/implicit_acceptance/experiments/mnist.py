@@ -6,8 +6,6 @@ of iterations, the learning rate of the discriminator, b and the angle were sett
 images (one generator) before the test images were looked at; they are the same for all replicates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -11,8 +11,6 @@ about the two shares. Written before it ran, for recall and coverage, in pairs o
 decided below zero, repeats alone lower it, and by about so much; undecided, this is not shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,7 +64,6 @@ SIZES = _only(BOOK, (*(name for name in JUDGED if name in BOOK), "pool")) | {"bo
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="Images that are all different, and images with repeats that mean nothing: what the measures say",
         profiles={
             "smoke": lambda: _cells(SIZES | _only(TINY, ("held_out", "samples", "classifier", "pool")), ["digits"], 1),
@@ -76,6 +73,5 @@ EXPERIMENTS = [
         methods={CLASSIFIER: classifier_cell},
         tiny=_only(TINY, ("data", "held_out", "samples", "classifier", "pool")),
         reads=reads,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
     )
 ]

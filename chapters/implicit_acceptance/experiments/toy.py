@@ -15,8 +15,6 @@ the distance `chain_tv`, in pairs,
 The same was written of MCE, whose independent proposals did not run.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -173,7 +171,6 @@ def _fresh(replicates: int, *plan: Any) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="imh-toy",
-        paper="004",
         summary="Six Gaussians and an imperfect flow: the law where the chain settles, by loss, proposal and iteration",
         profiles=profiles(
             _cells,
@@ -190,12 +187,10 @@ EXPERIMENTS = [
     ),
     Experiment(
         name="imh-ring",
-        paper="004",
         summary="The same ring with other data sets: whether Markov proposals, or loss and form of d, bring it nearer",
         profiles=profiles(_fresh, smoke=(2, (20,), 30, 200, 40), book=(12, (1600,), 600, 2000, 100)),
         run_cell=run_cell,
         tiny=TINY,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=_budget,
         version=2,
     ),

@@ -7,24 +7,6 @@ from chapters.implicit_acceptance.figures.results import (
     image_curves,
     image_sheets,
     narrowing,
-    over_iterations,
     rejection_curves,
     toy_curves,
 )
-
-__all__ = [
-    "CONFIDENCE",
-    "bound_ladder",
-    "clouds",
-    "failing_ring",
-    "image_curves",
-    "image_sheets",
-    "narrowing",
-    "over_iterations",
-    "rejection_curves",
-    "ring_maps",
-    "settle",
-    "settled_explorer",
-    "state_bars",
-    "toy_curves",
-]

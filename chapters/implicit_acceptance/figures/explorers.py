@@ -1,7 +1,5 @@
 """The explorer of the chapter: how sure the discriminator is and how far its values are bounded, on a line."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 What has not been run leaves its curve out; the picture then says so.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -17,8 +17,6 @@ What an outcome means, written before the last two ran, for the coverage less th
    more often says if its neighbor had taken the effect over. Decided to be less than with all three: not the only one.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -27,8 +25,8 @@ import torch
 from bnnlib import metrics
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, profiles
-from chapters.learned_priors.experiments.regression import problem, steps_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
+from chapters.learned_priors.experiments.regression import PUBLISHED, problem, steps_of
 
 SETTING = "v0=0.1, sigma=1"
 METHODS = ("SGHMC-SA", "sigma^2=3", "three in the slab", "both", "sigma^2=3, widths as learned", "beta_3 in the slab")
@@ -53,10 +51,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         {"beta": beta},
         spike_scale=SPIKE_SCALE,
         slab_variance=SLAB_VARIANCE,
-        a=1.0,
-        nu=1.0,
-        lam=1.0,
-        kappa=(1.0, 1.0),
+        **PUBLISHED,
         likelihood="regression",
         num_data=len(y),
         step_size=WEIGHTS,
@@ -89,8 +84,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
             values[f"width_beta{j + 1}"] = (high - low)[place, j]
             values[f"error_beta{j + 1}"] = kept[place, :, j].mean() - truth[j]
             values[f"rho_beta{j + 1}"] = prior.rho["beta"][place, j]
-        where = {"setting": SETTING, "method": method, "replicate": replicate}
-        rows += [where | {"metric": metric, "value": float(value)} for metric, value in values.items()]
+        rows += rows_of(cell, values, method=method)
     return CellResult(rows)
 
 
@@ -99,21 +93,16 @@ def _cells(replicates: int, steps: int, num_inputs: int) -> list[Cell]:
     return [Cell(SETTING, "all methods", (replicate,), params) for replicate in range(replicates)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["steps"], "iterations"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-coverage",
-        paper="000",
         summary="Intervals of the regression that hold their coefficient: sigma at the truth, the slab held, or both",
         profiles=profiles(_cells, smoke=(1, 100, 50), book=(10, 8_000, 1000)),
         run_cell=run_cell,
         tiny={"steps": 100, "num_inputs": 50},
         version=2,  # two runs more in a cell
         schedules=schedules,
-        budget=_budget,
+        budget=lambda cell: (cell.params["steps"], "iterations"),
         value=4.0,
     )
 ]

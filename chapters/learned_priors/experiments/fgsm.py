@@ -9,8 +9,6 @@ log-probability in float32, as the published code does, where rounding takes par
 networks are those that the experiments of Table 2 trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -132,21 +130,16 @@ def _cells(profile: str, replicates: int) -> list[Cell]:
     return found
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["network"]["epochs"], "epochs"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-fgsm",
-        paper="000",
         summary="the networks of aeb-mnist and aeb-fmnist under the fast gradient sign attack",
         profiles=profiles(_cells, smoke=("smoke", 1), book=("book", 3), paper=("paper", 3)),
         run_cell=run_cell,
         tiny={"network": TINY},
         reads=reads,
         unavailable={"paper": "not run: only the samplers on MNIST, of networks of the paper profiles"},
-        budget=_budget,
+        budget=lambda cell: (cell.params["network"]["epochs"], "epochs"),
         value=6.5,
     )
 ]

@@ -26,8 +26,6 @@ run, in each setting for the test error, in pairs:
 5. Decided to be ahead: it costs there. Neither: of learning nothing is decided there.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -154,14 +152,9 @@ def _cells(
     return cells + [Cell(TABLE, "all settings", (replicate,), table) for replicate in range(logistics)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["iterations"], "iterations"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-frozen",
-        paper="000",
         summary="Regressions with SGLD-SA and two priors that never learn: the code's start, and that of rho = 1/2",
         profiles=profiles(_cells, smoke=(1, 1, (40, 60, 60), 20, 40), book=(20, 10, (4000, 50_000, 30_000), 200, 200)),
         run_cell=run_cell,
@@ -176,7 +169,7 @@ EXPERIMENTS = [
             "num_test": 50,
         },
         schedules=schedules,
-        budget=_budget,
+        budget=lambda cell: (cell.params["iterations"], "iterations"),
         value=5.0,
     )
 ]

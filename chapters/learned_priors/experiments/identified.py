@@ -16,8 +16,6 @@ What an outcome means, in the setting of the figure, v0=0.1 and sigma=1:
 3. Neither: it does not.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -63,12 +61,10 @@ def _cells(replicates: int, iterations: int, num_inputs: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="aeb-identified",
-        paper="000",
         summary="Regression with 100 rows and 1000 inputs: whether SGLD-EM finds the right variables in every data set",
         profiles=profiles(_cells, smoke=(2, 400, 50), book=(10, 100_000, 1000)),
         run_cell=run_cell,
         schedules=regression.schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50},
         budget=lambda cell: (cell.params["iterations"], "iterations"),
     )

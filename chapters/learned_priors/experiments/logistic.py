@@ -6,8 +6,6 @@ which keeps sigma near 1: with nu = lam = 1 the hundreds of weights in the spike
 of the prior, towards 0.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
@@ -18,7 +16,7 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, profiles
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.learned_priors.experiments.regression import step_size
 from chapters.learned_priors.formulas import constant
 from chapters.shared.simulated import correlated_regression
@@ -79,19 +77,11 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
             mean += weight.detach()
             probability += (weight.detach() @ test_x.t()).sigmoid_()
     values = _values(prior, mean / len(draws), probability / len(draws), torch.stack(draws, dim=1), test_y)
-    return CellResult(
-        [
-            {
-                "setting": f"v0={spike_scale:g}",
-                "method": method,
-                "replicate": replicate,
-                "metric": metric,
-                "value": float(column[index]),
-            }
-            for index, (method, spike_scale) in enumerate(chains)
-            for metric, column in values.items()
-        ]
-    )
+    rows = []
+    for index, (method, spike_scale) in enumerate(chains):
+        found = {metric: column[index] for metric, column in values.items()}
+        rows += rows_of(cell, found, f"v0={spike_scale:g}", method)
+    return CellResult(rows)
 
 
 def _values(
@@ -123,7 +113,6 @@ def _cells(replicates: int, iterations: int, num_inputs: int, num_train: int, nu
 EXPERIMENTS = [
     Experiment(
         name="aeb-logistic",
-        paper="000",
         summary="Logistic regression with 200 rows and 500 inputs, three of which matter: SA, EM and a fixed prior",
         profiles=profiles(_cells, smoke=(2, 300, 40, 60, 50), paper=(10, 50_000, 500, 200, 1000)),
         run_cell=run_cell,

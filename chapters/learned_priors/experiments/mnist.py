@@ -10,8 +10,6 @@ these. The profile burns in at 0.1 and samples at the published 0.03, with batch
 run trains on all training images, and the test images score it once.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -126,7 +124,7 @@ TINY = {"data": "digits", "rows": 200, "batch_size": 50, "burn_in_rate": 0.06, "
 TINY |= {"epochs": 2, "burn_in": 2, "thin": 2, "note": ""}
 
 _experiment = partial(
-    Experiment, paper="000", run_cell=run_cell, tiny=TINY, reads=reads, schedules=schedules, budget=epochs_of, value=7.0
+    Experiment, run_cell=run_cell, tiny=TINY, reads=reads, schedules=schedules, budget=epochs_of, value=7.0
 )
 EXPERIMENTS = [
     _experiment(

@@ -1,7 +1,5 @@
 """The columns "DA-" of Table 2 of Deng et al. (2019): batch norm and augmentation, as in the published code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """How a network of Table 2 of Deng et al. (2019) is trained."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

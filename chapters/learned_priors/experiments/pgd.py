@@ -8,8 +8,6 @@ of MNIST, three of each method, trained anew on a processor; both attacks get th
 test set, so that their difference is paired. Nothing is chosen on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -74,13 +72,11 @@ def _cells(profile: str, replicates: int, images: int, steps: int) -> list[Cell]
 EXPERIMENTS = [
     Experiment(
         name="aeb-pgd",
-        paper="000",
         summary="MNIST networks under ten projected gradient steps, beside the paper's one step",
         profiles=profiles(_cells, smoke=("smoke", 1, 100, 2), book=("book", 3, 2_000, 10)),
         run_cell=run_cell,
         tiny={"network": TINY, "images": 50, "steps": 2},
         reads=reads,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=lambda cell: (cell.params["network"]["epochs"], "epochs"),
         value=6.0,
     )

@@ -9,8 +9,6 @@ line break there ends the statement before the Laplace term. Coefficients are dr
 and test rows alike; the published code trains on one draw and tests on its mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -22,13 +20,14 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, profiles
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.shared.simulated import correlated_regression
 
 SETTINGS = ((0.01, 2.0), (0.1, 2.0), (0.01, 1.0), (0.1, 1.0))  # spike scale v0, initial sigma
 METHODS = ("SGLD-SA", "SGLD-EM", "SGLD", "SGLD-SA, w=0.1", "SGLD, no L1")
 MEANS, SPREAD = (3.0, 2.0, 1.0), 0.2  # of the three coefficients that are not zero
 NUM_TRAIN, NUM_TEST = 100, 50
+PUBLISHED: dict[str, Any] = {"a": 1.0, "nu": 1.0, "lam": 1.0, "kappa": (1.0, 1.0)}  # of the prior
 WEIGHTS = polynomial(10.0, 1000.0, 0.7)  # of the stochastic approximation
 FIGURE = "v0=0.1, sigma=1"  # the setting of Figure 1
 
@@ -104,11 +103,8 @@ class _Chains:
             spike_scale=torch.tensor([v0 for _, (v0, _) in self.chains]),
             slab_variance=10.0,
             sigma=torch.tensor([sigma for _, (_, sigma) in self.chains]),
-            a=1.0,
+            **PUBLISHED,
             b="p",
-            nu=1.0,
-            lam=1.0,
-            kappa=(1.0, 1.0),
             likelihood="regression",
             num_data=NUM_TRAIN,
             step_size=lambda k: torch.add(constants, decays, alpha=WEIGHTS(k)),
@@ -189,17 +185,10 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         if checkpoint and k % 1000 == 0 and checkpoint.due():
             checkpoint.save({"chains": chains.state_dict(), "iteration": k})
     values, kept = chains.scores()
-    rows = [
-        {
-            "setting": setting_name(*setting),
-            "method": method,
-            "replicate": replicate,
-            "metric": metric,
-            "value": float(column[index]),
-        }
-        for index, (method, setting) in enumerate(chains.chains)
-        for metric, column in values.items()
-    ]
+    rows = []
+    for index, (method, setting) in enumerate(chains.chains):
+        found = {metric: column[index] for metric, column in values.items()}
+        rows += rows_of(cell, found, setting_name(*setting), method)
     rows += [
         {**row, "metric": "mse_test_exact", "value": chains.exact_ridge()}
         for row in rows
@@ -227,19 +216,14 @@ def _cells(replicates: int, iterations: int, num_inputs: int, methods: tuple[str
     return [Cell("all settings", "all methods", (replicate,), params) for replicate in range(replicates)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["iterations"], "iterations"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-regression",
-        paper="000",
         summary="Regression with 100 rows and 1000 inputs: SGLD with an SA, an EM and a fixed prior; Table 1, Figure 1",
         profiles=profiles(_cells, smoke=(1, 400, 50, METHODS[:3]), paper=(10, 500_000, 1000, METHODS)),
         run_cell=run_cell,
         schedules=schedules,
         tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50},
-        budget=_budget,
+        budget=lambda cell: (cell.params["iterations"], "iterations"),
     )
 ]

@@ -17,8 +17,6 @@ A shorter chain runs all clocks of the published one faster by the same factor: 
 approximation, the cooling and the sparsity all do in a step what they did in as many steps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -170,7 +168,6 @@ _TINY["sparse"] |= {"learning_rate": 0.078125, "speed": 781.25}
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="000",
         summary="ResNet20 on CIFAR-10 pruned to 30-90 %: SGHMC with a fixed, an EM or an SA prior, annealed or not",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

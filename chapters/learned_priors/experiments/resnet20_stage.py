@@ -1,7 +1,5 @@
 """One stage of the ResNet20 experiment: a chain on augmented images, resumable, on one device or several."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -15,13 +13,14 @@ from bnnlib.pruning import MagnitudePruner, smooth_sparsity
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.sampling.schedules import Schedule
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Callback, Run
+from bnnlib.train.fit import Run
 from bnnlib.train.sample import sample
 from chapters.learned_priors.augmentation import RandomErasing
 from chapters.learned_priors.distributed import Team
 from chapters.learned_priors.formulas import annealed, constant
 from chapters.shared.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip
 from chapters.shared.networks import resnet
+from chapters.shared.training import EpochRows
 
 MEAN, SD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 NUM_DATA = 50_000  # of the likelihood, for fewer images too: the prior's published constants are made for it
@@ -222,12 +221,12 @@ class ReadOnly:
         return False
 
 
-class Curve(Callback):
+class Curve(EpochRows):
     """A row after every epoch; the test images choose nothing."""
 
     def __init__(self, network: nn.Module, test: Images, bfloat16: bool) -> None:
+        super().__init__()
         self.network, self.test, self.bfloat16 = network, test, bfloat16
-        self.rows: list[list[float]] = []
 
     @torch.no_grad()
     def on_epoch(self, run: Run) -> None:
@@ -242,12 +241,6 @@ class Curve(Callback):
         parameters = list(self.network.parameters())
         active = 100.0 * sum(int(p.count_nonzero()) for p in parameters) / sum(p.numel() for p in parameters)
         self.rows.append([run.epoch, run.history[-1]["nll"], accuracy(torch.cat(outputs).float(), y), active])
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.rows}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.rows = [list(row) for row in state["rows"]]
 
 
 def latent(prior: SpikeSlabGaussianLaplacePrior | None) -> dict[str, float]:

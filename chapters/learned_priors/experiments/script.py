@@ -31,8 +31,6 @@ With the Laplace term the interval was known to be wide, so that landing says "n
 the data sets have an MSE below 416.39 is told with it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -192,12 +190,10 @@ def _cells(replicates: int, iterations: int, num_inputs: int, compared: int) -> 
 EXPERIMENTS = [
     Experiment(
         name="aeb-script",
-        paper="000",
         summary="The published script's SGLD of Table 1, its commented lines and the text's terms, on five data sets",
         profiles=profiles(_cells, smoke=(2, 400, 50, 50), book=(5, 500_000, 1000, 10_000)),
         run_cell=run_cell,
         schedules=regression.schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         precision="float64",
         tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50, "compared": 50, "replicates": 1},
         budget=lambda cell: (cell.params["iterations"], "iterations"),

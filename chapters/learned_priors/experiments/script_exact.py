@@ -15,8 +15,6 @@ What an outcome means, at sigma = 2 with 15.85 and 416.39 printed:
 2. One lies outside on all: the script, run as it is published, did not print them.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -83,12 +81,10 @@ def _cells(replicates: int, iterations: int, num_inputs: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="aeb-script-exact",
-        paper="000",
         summary="The published script's SGLD of Table 1 without a chain: the exact law of its errors on five data sets",
         profiles=profiles(_cells, smoke=(2, 400, 150), book=(5, 500_000, 1000)),
         run_cell=run_cell,
         schedules=regression.schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         precision="float64",
         tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 150, "replicates": 1},
         budget=lambda cell: (cell.params["iterations"], "iterations"),

@@ -19,8 +19,6 @@ rho, kappa or delta slow alone says whether another single one is enough; sigma 
 all at full speed, whether the start alone decides.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any
@@ -32,7 +30,7 @@ from torch import Tensor
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
-from chapters.learned_priors.experiments.regression import step_size, steps_of
+from chapters.learned_priors.experiments.regression import PUBLISHED, step_size, steps_of
 from chapters.shared.simulated import correlated_regression
 
 SETTING = "200 inputs, v0=0.01"
@@ -109,10 +107,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         {"beta": beta},
         spike_scale=0.01,
         slab_variance=10.0,
-        a=1.0,
-        nu=1.0,
-        lam=1.0,
-        kappa=(1.0, 1.0),
+        **PUBLISHED,
         likelihood="regression",
         num_data=len(y),
         step_size=weights,
@@ -141,12 +136,9 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     values = {"mse_test": error, "kept": kept, "included": included, "sigma": prior.sigma}
     rows = []
     for place, method in enumerate(METHODS):
-        where = {"setting": SETTING, "method": method, "replicate": replicate}
-        one = {metric: float(column[STARTS * place]) for metric, column in values.items()}
-        one["r_hat"] = float(split_r_hat(chains[place]).max())
-        rows += [where | {"metric": metric, "value": value} for metric, value in one.items()]
-    nothing = {"setting": SETTING, "method": ZERO, "replicate": replicate}
-    rows.append(nothing | {"metric": "mse_test", "value": float(test_y.square().mean())})
+        one = {metric: column[STARTS * place] for metric, column in values.items()}
+        rows += rows_of(cell, one | {"r_hat": split_r_hat(chains[place]).max()}, method=method)
+    rows += rows_of(cell, {"mse_test": test_y.square().mean()}, method=ZERO)
     return CellResult(rows, _arrays(torch.stack(traces, dim=-1), error[named:], kept[named:], replicate))
 
 
@@ -156,10 +148,8 @@ def run_apart(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = 
     x, y, test_x, test_y = (part.to(device) for part in problem(replicate, num_inputs))
     start = 0.1 * torch.randn(1, num_inputs, generator=torch.Generator().manual_seed(85_000 + replicate))
     beta = torch.nn.Parameter(start.repeat(len(SLOW), 1).to(device))
-    scale = {"spike_scale": 0.01, "slab_variance": 10.0, "a": 1.0, "nu": 1.0, "lam": 1.0, "kappa": (1.0, 1.0)}
-    prior = SpikeSlabGaussianLaplacePrior(
-        {"beta": beta}, **scale, likelihood="regression", num_data=len(y), batch_dims=1
-    )
+    more = PUBLISHED | {"likelihood": "regression", "num_data": len(y), "batch_dims": 1}
+    prior = SpikeSlabGaussianLaplacePrior({"beta": beta}, spike_scale=0.01, slab_variance=10.0, **more)
     slow = {name: torch.tensor([name in names for names in SLOW.values()], device=device) for name in LATENT}
     held = torch.tensor([name == "sigma held at first" for name in SLOW], device=device)
     published, full, mean = polynomial(10.0, 1000.0, 0.7), torch.ones(len(SLOW), device=device), torch.zeros_like(start)
@@ -197,21 +187,16 @@ def _cells(replicates: int, steps: int, num_inputs: int) -> list[Cell]:
     return [Cell(*kind, (replicate,), params) for kind in kinds for replicate in range(replicates)]
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params["steps"], "iterations"
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-slab",
-        paper="000",
         summary="Which chains keep their slab: SA, EM and a fixed prior, with runs that remove the cause of the loss",
         profiles=profiles(_cells, smoke=(2, 60, 20), book=(20, 4000, 200)),
         run_cell=run_cell,
         methods={"one at a time": run_apart},
         tiny={"steps": 60, "num_inputs": 20},
         schedules=schedules,
-        budget=_budget,
+        budget=lambda cell: (cell.params["steps"], "iterations"),
         value=5.0,
     )
 ]

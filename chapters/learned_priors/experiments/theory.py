@@ -35,8 +35,6 @@ What an outcome means:
    to be above it: the points stay away from the posterior, and the corollary fails here as far as 0.003125 can tell.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -219,13 +217,11 @@ def _cells(replicates: int, rate_chains: int, steps: int, step_chains: int, time
 EXPERIMENTS = [
     Experiment(
         name="aeb-theory",
-        paper="000",
         summary="One weight with a known fixed point: how fast the learned prior converges, and what the chain samples",
         profiles=profiles(_cells, smoke=(2, 20, 80, 50, 1.0, 240), book=(10, 500, 4_000, 20_000, 100.0, 60_000)),
         run_cell=run_rate,
         methods={"SGLD-SA": run_step_size, "SGHMC-SA, long": run_long},
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         precision="float64",
         tiny={"replicates": 1, "chains": 20, "steps": 80, "time": 1.0},
     )

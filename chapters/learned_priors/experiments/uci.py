@@ -9,8 +9,6 @@ At the published step 1e-5 about four of ten chains on Concrete diverge, with ev
 cooling load, which the standard files leave out: it is taken from the original table, with their rows and splits.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -187,7 +185,6 @@ TINY |= {"inverse_temperature": 0.5, "spike_scale": 0.1, "learning_rate": 1e-5}
 EXPERIMENTS = [
     Experiment(
         name="aeb-uci",
-        paper="000",
         overlap=1 / 9,
         summary="UCI regression, five sets: SGHMC, annealed or not, with a plain, an EM or an SA prior",
         profiles=profiles(_cells, smoke=(SIMULATED, SIMULATED, "standard", 2, 1e-5, 3), paper=_paper),

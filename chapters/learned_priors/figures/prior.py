@@ -1,7 +1,5 @@
 """Pictures of the spike-and-slab Gaussian-Laplace prior: the idea, and the explorer of its penalty."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 A result that has not been run, or only at the smoke profile's sizes, leaves its panels with the words "not run".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

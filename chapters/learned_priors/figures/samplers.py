@@ -3,8 +3,6 @@
 Every function takes plain arrays or numbers and returns a matplotlib Figure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Pictures of the experiment aeb-slab: who keeps the slab, and how fast a prior may learn."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

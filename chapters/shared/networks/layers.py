@@ -1,8 +1,7 @@
 """What several networks are made of: the initial draw, and a way round a fault."""
 
-from __future__ import annotations
-
 import math
+from collections import OrderedDict
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,13 @@ def every(stride: int, x: Tensor) -> Tensor:
     issue 6035; below eight channels on AVX2).
     """
     return x[:, :, ::stride, ::stride]
+
+
+def sequential(layers: list[tuple[str, nn.Module]], generator: torch.Generator | None) -> nn.Sequential:
+    """The layers by their names, one after the other, drawn by `draw_initial`."""
+    model = nn.Sequential(OrderedDict(layers))
+    draw_initial(model, generator)
+    return model
 
 
 def draw_initial(model: nn.Module, generator: torch.Generator | None) -> None:

@@ -1,15 +1,12 @@
 """LeNet-300-100, and the LeNet-5 of Caffe (LeCun et al., 1998)."""
 
-from __future__ import annotations
-
-from collections import OrderedDict
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from bnnlib.models.mlp import mlp
-from chapters.shared.networks.layers import draw_initial
+from chapters.shared.networks.layers import sequential
 
 
 def lenet_300_100(
@@ -72,6 +69,4 @@ def lenet5_caffe(
         ("relu3", nn.ReLU()),
         ("fc2", layer(500, 10, **options)),
     ]
-    model = nn.Sequential(OrderedDict(layers))
-    draw_initial(model, generator)
-    return model
+    return sequential(layers, generator)

@@ -1,7 +1,5 @@
 """Residual networks for 32 x 32 images (He, Zhang, Ren and Sun, 2016, section 4.2)."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 import torch

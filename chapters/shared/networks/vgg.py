@@ -1,17 +1,41 @@
 """The VGG-like network with batch norm for 32 x 32 images of Zagoruyko (2015)."""
 
-from __future__ import annotations
-
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import nn
 
 from bnnlib._checks import check_count, check_positive
-from chapters.shared.networks.layers import draw_convolutions, draw_initial
+from bnnlib.models.layers import Dropout
+from chapters.shared.networks.layers import draw_convolutions, sequential
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and convolutions; each ends with a pooling
+
+
+def groups(
+    stages: Sequence[tuple[int, int]], width: float, conv: Callable[..., nn.Module], dropout: float | None = None
+) -> tuple[list[tuple[str, nn.Module]], int]:
+    """Named layers for RGB images, and the channels of the last: `stages` of (channels, number of convolutions).
+
+    Each convolution, of 3 x 3, has batch norm and ReLU; dropout, if any, stands between two, a pooling after a stage.
+    """
+    layers: list[tuple[str, nn.Module]] = []
+    inputs = 3
+    for stage, (channels, repeats) in enumerate(stages, 1):
+        outputs = max(1, round(width * channels))
+        for index in range(1, repeats + 1):
+            name = f"{stage}_{index}"
+            layers += [
+                (f"conv{name}", conv(inputs, outputs, 3, padding=1, bias=False)),
+                (f"bn{name}", nn.BatchNorm2d(outputs)),
+                (f"relu{name}", nn.ReLU()),
+            ]
+            if dropout is not None and index < repeats:
+                layers.append((f"dropout{name}", Dropout(dropout)))
+            inputs = outputs
+        layers.append((f"pool{stage}", nn.MaxPool2d(2)))
+    return layers, inputs
 
 
 def vgg_like(
@@ -54,19 +78,7 @@ def vgg_like(
     """
     check_positive("width", width)
     check_count("classes", classes)
-    layers: list[tuple[str, nn.Module]] = []
-    inputs = 3
-    for stage, (channels, repeats) in enumerate(STAGES, 1):
-        outputs = max(1, round(width * channels))
-        for index in range(1, repeats + 1):
-            name = f"{stage}_{index}"
-            layers += [
-                (f"conv{name}", conv(inputs, outputs, 3, padding=1, bias=False, **options)),
-                (f"bn{name}", nn.BatchNorm2d(outputs)),
-                (f"relu{name}", nn.ReLU()),
-            ]
-            inputs = outputs
-        layers.append((f"pool{stage}", nn.MaxPool2d(2)))
+    layers, inputs = groups(STAGES, width, partial(conv, **options))
     layers += [
         ("flatten", nn.Flatten()),
         ("fc1", layer(inputs, inputs, bias=False, **options)),
@@ -74,7 +86,6 @@ def vgg_like(
         ("relu_fc1", nn.ReLU()),
         ("fc2", layer(inputs, classes, **options)),
     ]
-    model = nn.Sequential(OrderedDict(layers))
-    draw_initial(model, generator)
+    model = sequential(layers, generator)
     draw_convolutions(model, generator)
     return model

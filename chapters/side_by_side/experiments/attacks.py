@@ -8,8 +8,6 @@ Times are of one thread and 128 images, the fastest of `repeats`, and of everyth
 chain. They depend on the machine, and are compared within a cell: with removed units taken out, and with all there.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any
@@ -96,7 +94,6 @@ _SMALL = {"data": "digits", "unknown": "digits", "held_out": 300, "shape": [1, 2
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="all",
         summary="All methods on MNIST under attack, with default settings at equal cost",
         profiles=profiles(
             _cells,

@@ -1,7 +1,5 @@
 """All methods on the tasks with known truth, on UCI sets, on MNIST and Fashion-MNIST, and on CIFAR-10."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -18,7 +16,6 @@ SMOKE = ("deterministic", "spike_slab", "sghmc")
 UNAVAILABLE = "not run: no paper has this comparison, and the book profile is whole"
 comparison = partial(
     Experiment,
-    paper="all",
     unavailable={"paper": UNAVAILABLE},
     measured=("seconds",),
     renamed={"coverage": "coverage_predictive"},
@@ -141,7 +138,6 @@ EXPERIMENTS = [
     *(_uci(name) for name in uci.TASKS),
     Experiment(
         name="side-rivals",
-        paper="all",
         summary="Lasso, forest, boosting and knockoffs on the simulations",
         profiles=profiles(_rivals, smoke=(("sparse-teacher",), 2, 500), book=(tuple(tables.TASKS), 10, 10_000)),
         unavailable={"paper": UNAVAILABLE},
@@ -151,7 +147,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         name="side-table-rivals",
-        paper="all",
         summary="Lasso, forest and boosting on the UCI sets",
         profiles=profiles(
             _table_rivals, smoke=({"boston": uci.SIMULATED},), book=({task: task for task in uci.TASKS},)

@@ -5,8 +5,6 @@ methods at their last state. Here each has the other rule, with settings of its 
 is that of the comparison. A network that is still being pruned, or whose KL term still rises, does not count as best.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from book.lab.cells import Cell, profiles

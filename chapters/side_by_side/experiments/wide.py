@@ -4,8 +4,6 @@ Everything but the box and the trials is that of the comparison: its steps, rows
 outcome means was written down before the runs, in PROTOCOL.md under "Changes".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Explorers of the chapter: what time buys, size against error, and the plane of the two ways to err in a selection."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

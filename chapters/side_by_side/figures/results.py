@@ -1,7 +1,5 @@
 """Still pictures: paired differences, doubt under shift, what tuning buys, and a gallery of failures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -16,8 +16,6 @@ U(-1,1), SVBNN          three starts for each data set, of which the one with th
 Everything else is as in the paper profiles of `simulations`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -95,7 +93,6 @@ def _scale(epochs: tuple[int, int], pruned_epochs: int, short: int) -> dict:
 EXPERIMENTS = [
     Experiment(
         name="svbnn-causes",
-        paper="002",
         summary="Why numbers of Tables 1 and 2 differ from the published ones: one suspicion changed at a time",
         profiles=profiles(
             _cells,
@@ -104,7 +101,6 @@ EXPERIMENTS = [
         ),
         run_cell=simulations.run_cell,
         version=simulations.VERSION,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         methods=dict.fromkeys((LATE, BEST), run_cell),
         schedules=schedules,
         tiny={"replicates": 2, "epochs": 4, "free_epochs": 2},

@@ -27,8 +27,6 @@ only the slope says something. Simulation II cannot measure a rate: its network 
 function.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace
@@ -131,11 +129,9 @@ def _cells(replicates: int, counts: list[int], steps: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="svbnn-contraction",
-        paper="002",
         summary="How fast SVBNN comes to the truth from 250 to 8,000 observations, beside the theorem's rate",
         profiles=profiles(_cells, smoke=(2, [60, 120], 20), book=(20, [250, 500, 1_000, 2_000, 4_000, 8_000], 30_000)),
         run_cell=run_cell,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"replicates": 2, "counts": [40, 80], "steps": 20},
         budget=lambda cell: (cell.params["steps"], "iterations"),
         value=4.5,

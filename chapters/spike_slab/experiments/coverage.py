@@ -31,8 +31,6 @@ coverage was seen. Without `GateChains.path` they did not: hardly anything takes
 one with a path, and back.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -182,12 +180,10 @@ def _budget(cell: Cell) -> tuple[float, str]:
 EXPERIMENTS = [
     Experiment(
         name="svbnn-coverage",
-        paper="002",
         summary="Bands that cover the dense teacher too seldom: start, length, tempering, teacher, exact posterior",
         profiles=profiles(_cells, smoke=(1, 2, [2, 4], 24), book=(5, 10, [1_000, 3_000, 10_000], 320)),
         run_cell=run_cell,
         methods={MCMC: run_exact},
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"replicates": 2, "snapshots": [1, 3], "sweeps": 24},
         budget=_budget,
         value=4.0,

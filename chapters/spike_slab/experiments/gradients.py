@@ -12,8 +12,6 @@ sets lies within 1 nat, and within 0.05 of an inclusion probability. Where that 
 holds for one start and not for the other, and a simple model says nothing without its start.
 """
 
-from __future__ import annotations
-
 import torch
 
 from bnnlib.train.checkpoint import Checkpoint
@@ -53,11 +51,9 @@ def _cells(replicates: int, steps: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="svbnn-gradients",
-        paper="002",
         summary="A regression by the Gumbel-softmax gate, the inverse distribution function and the exact gradient",
         profiles=profiles(_cells, smoke=(2, 20), book=(20, 3_000)),
         run_cell=run_cell,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         tiny={"replicates": 2, "steps": 20},
         budget=lambda cell: (cell.params["steps"], "iterations"),
         value=4.0,

@@ -4,8 +4,6 @@ The paper's settings for MNIST are in its supplement only. Ours are stated in `_
 them is made on 10,000 images held out of the training set, and test images score the finished choice only.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial
@@ -272,17 +270,12 @@ def _paper() -> list[Cell]:
     return _cells((784, 512, 512, 10), "mnist", 10_000, 512, {"exact": 400, "search": 400, "others": 400}, 3)
 
 
-def _budget(cell: Cell) -> tuple[float, str]:
-    return cell.params.get("common", cell.params)["epochs"], "epochs"
-
-
 _TINY = {"data": "digits", "held_out": 300, "sizes": [64, 32, 32, 10], "batch_size": 128, "epochs": 2, "warm_up": 1}
 _TINY |= {"candidates": first(2), "common": dict(_TINY)}
 
 EXPERIMENTS = [
     Experiment(
         name="svbnn-mnist",
-        paper="002",
         summary="MNIST, 784-512-512-10: the exact objective, what tempering reaches, AGP and VD",
         profiles=profiles(
             _cells,
@@ -296,7 +289,7 @@ EXPERIMENTS = [
         methods={"AGP": run_agp, "VD": run_vd},
         reads=reads,
         schedules=schedules,
-        budget=_budget,
+        budget=lambda cell: (cell.params.get("common", cell.params)["epochs"], "epochs"),
         value=3.0,
     )
 ]

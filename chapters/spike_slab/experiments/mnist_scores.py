@@ -1,7 +1,5 @@
 """What the MNIST experiment measures: a held-out part, curves by epoch, test scores, the account of the objective."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -16,9 +14,10 @@ from bnnlib.nn.objective import kl_divergence, percent_active
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
-from bnnlib.train.fit import Callback, Run
+from bnnlib.train.fit import Run
 from book.lab.cells import Cell
 from chapters.shared.images import Split, held_out_parts
+from chapters.shared.training import EpochRows
 
 NUM_DRAWS = 30  # of the predictive distribution
 
@@ -35,22 +34,16 @@ def reads(cell: Cell) -> list[partial]:
     return [partial(load_split, {name: cell.params[name] for name in ("data", "held_out")}, torch.device("cpu"))]
 
 
-class Curves(Callback):
+class Curves(EpochRows):
     """Accuracy and active share after every epoch, with the mean weights."""
 
     def __init__(self, data: Split, active) -> None:
+        super().__init__()
         self.data, self.active = data, active
-        self.rows: list[list[float]] = []
 
     def on_epoch(self, run: Run) -> None:
         found = [mean_accuracy(run.model, *self.data[part]) for part in ("validation", "test")]
         self.rows.append([float(run.epoch), *found, self.active()])
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.rows}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.rows = [list(row) for row in state["rows"]]
 
     def array(self, with_test: bool) -> Tensor:
         """Columns epoch, validation accuracy, test accuracy (NaN without `with_test`) and active share, in percent."""

@@ -18,8 +18,6 @@ Written down before these runs, where the objective is n/2 RMSE^2 of training pl
 The fourth of them, the others' start with the slab of the text, has not been run and is no cell: 3 is said of three.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -322,7 +320,6 @@ _TINY = {
 
 _experiment = partial(
     Experiment,
-    paper="002",
     run_cell=run_cell,
     version=VERSION,
     tiny=_TINY,

@@ -3,18 +3,4 @@
 from chapters.spike_slab.figures.explorers import gate_bias_explorer, lambda_explorer, weight_explorer
 from chapters.spike_slab.figures.forest import forest
 from chapters.spike_slab.figures.method import learned_gates, predictive_band
-from chapters.spike_slab.figures.results import epochs, lambda_sweep, selected_edges, sweep_curve, unpack
-
-__all__ = [
-    "epochs",
-    "forest",
-    "gate_bias_explorer",
-    "lambda_explorer",
-    "lambda_sweep",
-    "learned_gates",
-    "predictive_band",
-    "selected_edges",
-    "sweep_curve",
-    "unpack",
-    "weight_explorer",
-]
+from chapters.spike_slab.figures.results import epochs, lambda_sweep, selected_edges

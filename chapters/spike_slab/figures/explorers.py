@@ -1,7 +1,5 @@
 """Explorers of variational spike-and-slab networks: one weight, the sweep of lambda, the gradient of a gate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import cache

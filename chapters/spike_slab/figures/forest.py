@@ -1,7 +1,5 @@
 """Forest plots: published numbers and ours with both uncertainties, one line a setting and method."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Every function takes plain arrays and returns a matplotlib Figure. The pictures of results are in `results`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

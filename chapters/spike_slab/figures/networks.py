@@ -1,7 +1,5 @@
 """A network of few units as a panel of an explorer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 A result that has not been run leaves its curve out; the picture then says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 

@@ -8,8 +8,6 @@ fine-tuned after pruning, except for SSL, whose penalty shrinks the weights that
 the epochs, and the groups that are 0 by then are held.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -133,7 +131,7 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
         "kl": [row["kl"] for row in run.history],  # with the weights of its layers
     }
     if units:
-        curves["units"] = units[0].kept
+        curves["units"] = units[0].rows
     return {
         "error": error_percent(small, data, "validation"),
         "flops": flops(small, data["train"][0][:1]),

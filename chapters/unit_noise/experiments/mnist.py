@@ -27,8 +27,6 @@ Costs are those of the compressed network next to the dense one, both measured i
 overhead hides most of the gain of a network this small, so that ONNX Runtime, which has less, is measured as well.
 """
 
-from __future__ import annotations
-
 from book.lab.cells import Cell, Experiment
 from chapters.shared.images import reads
 from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
@@ -118,7 +116,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="LeNet-500-300 and LeNet-5 on MNIST, pruned by noise on their units and made physically small",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

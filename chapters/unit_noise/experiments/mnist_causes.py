@@ -6,8 +6,6 @@ runs, the quarter with the knowledge that an earlier state of `sbp-mnist`, which
 All else, the length of the dense network included, is as in `sbp-mnist`; nothing is timed.
 """
 
-from __future__ import annotations
-
 from book.lab.cells import Cell, Experiment, profiles
 from chapters.shared.images import reads
 from chapters.unit_noise.experiments import mnist
@@ -25,7 +23,6 @@ def _cells(epochs: dict[str, int], profile: str, replicates: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="SparseVD on LeNet-500-300 and LeNet-5, a quarter and four times as long as in sbp-mnist",
         profiles=profiles(
             _cells,
@@ -37,7 +34,6 @@ EXPERIMENTS = [
         measured=MEASURED,
         reads=reads,
         schedules=schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=budget,
         value=7.0,
     )

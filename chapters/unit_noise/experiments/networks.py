@@ -1,7 +1,5 @@
 """Networks of the experiments on Structured Bayesian Pruning: where their noise stands and how units are counted."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -14,8 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bnnlib.models import mlp
 from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, unit_counts
-from bnnlib.train.fit import Callback
 from chapters.shared.networks import lenet5_caffe, vgg_like
+from chapters.shared.training import EpochRows
 
 _STAGES = ((1, 2), (2, 2), (3, 3), (4, 3), (5, 3))  # convolutions of the VGG-like network
 _CONVS = [f"conv{stage}_{index}" for stage, last in _STAGES for index in range(1, last + 1)]
@@ -100,17 +98,8 @@ def frozen_statistics(model: nn.Module) -> Iterator[None]:
             handle.remove()
 
 
-class UnitCurve(Callback):
+class UnitCurve(EpochRows):
     """Units kept after every epoch, for each layer of noise."""
 
-    def __init__(self) -> None:
-        self.kept: list[list[int]] = []
-
     def on_epoch(self, run: Any) -> None:
-        self.kept.append([kept for kept, _ in unit_counts(run.model).values()])
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"kept": self.kept}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.kept = list(state["kept"])
+        self.rows.append([kept for kept, _ in unit_counts(run.model).values()])

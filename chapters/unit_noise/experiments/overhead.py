@@ -26,8 +26,6 @@ By the same three the paper's words are judged by "SBP, as used" and, on the VGG
 only one that was run there. The bare layer of the small networks stays in the table.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Callable
@@ -128,12 +126,10 @@ def _cells(replicates: int, repeats: int, width: float) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbp-overhead",
-        paper="004",
         summary="LeNet-500-300, LeNet-5, VGG: time of a step and of a prediction, noise on the units and without",
         profiles=profiles(_cells, smoke=(1, 2, 0.25), book=(5, 40, 1.0)),
         run_cell=run_cell,
         sources={"Original": "SBP"},
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         measured=("milliseconds", "step_ratio", "prediction_ratio"),
         tiny={"batch_size": 4, "repeats": 1, "width": 0.25},
     )

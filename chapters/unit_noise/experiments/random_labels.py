@@ -31,8 +31,6 @@ MNIST. Added last. Two shorter trials on all images had been seen, one replicate
 On all images 25 epochs are no final state: what is right then shows a beginning, and no value that it ends at.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -44,10 +42,9 @@ from bnnlib import metrics
 from bnnlib.models import Dropout, mlp
 from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, percent_active_units, selected_weights
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Callback
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.shared.images import load_images, reads
-from chapters.shared.training import fit
+from chapters.shared.training import EpochRows, fit
 
 ALL_IMAGES = "MNIST, MLP, all images"
 
@@ -77,23 +74,17 @@ def _accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
         model.train(was_training)
 
 
-class _Curve(Callback):
+class _Curve(EpochRows):
     """Training accuracy, units removed (both in percent) and the two parts of the objective after every epoch."""
 
     def __init__(self, x: Tensor, y: Tensor, noisy: bool) -> None:
+        super().__init__()
         self.data, self.noisy = (x, y), noisy
-        self.rows: list[list[float]] = []
 
     def on_epoch(self, run: Any) -> None:
         removed = 100.0 - percent_active_units(run.model) if self.noisy else 0.0
         last = run.history[-1]
         self.rows.append([_accuracy(run.model, *self.data), removed, len(self.data[0]) * last["nll"], last["kl"]])
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.rows}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.rows = list(state["rows"])
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -150,7 +141,6 @@ def _book() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name="sbp-random-labels",
-        paper="004",
         summary="MNIST with random labels: dropout learns them by heart, noise on units can remove every unit",
         profiles=profiles(
             _cells,

@@ -10,8 +10,6 @@ times the published one, so that it can move as far in a fifth of the steps, con
 each. None of it was tuned. It shared its machine with other work, so that it measures no latencies.
 """
 
-from __future__ import annotations
-
 from book.lab.cells import Cell, Experiment
 from chapters.shared.images import reads
 from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
@@ -61,7 +59,6 @@ def _paper() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="CIFAR-10 with a VGG-like network, pretrained, then pruned by noise on its units",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,

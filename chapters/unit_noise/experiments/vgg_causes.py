@@ -16,8 +16,6 @@ augmentation, which fits them too.
 epoch in which its signal-to-noise ratio falls below one is the first in which any unit can be expected to go.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -98,7 +96,6 @@ def _smoke() -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="Why the VGG-like network keeps its units: noise that moves as far as published, at k = 0.25",
         profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
@@ -107,7 +104,6 @@ EXPERIMENTS = [
         measured=MEASURED,
         reads=lambda cell: reads(cell) if cell.method != ALONE else [],
         schedules=_schedules,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=lambda cell: budget(cell) if cell.method != ALONE else (cell.params["epochs"], "epochs"),
         value=8.0,
     )

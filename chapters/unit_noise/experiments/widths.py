@@ -13,8 +13,6 @@ the exact price makes the network faster. How near it is to the published ratio 
 measured, too; nothing was written down of it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import islice
 
@@ -90,11 +88,9 @@ def _cells(replicates: int, repeats: int) -> list[Cell]:
 EXPERIMENTS = [
     Experiment(
         name=NAME,
-        paper="004",
         summary="LeNet-500-300 and LeNet-5 of the widths that SBP with its exact divergence leaves: times",
         profiles=profiles(_cells, smoke=(1, 2), book=(3, 200)),
         run_cell=run_cell,
-        unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         measured=("cpu",),
         tiny={"repeats": 1},
         value=8.0,

@@ -1,7 +1,5 @@
 """Explorers of the chapter: one unit's noise over mu and sigma, and what a unit earns against what precision costs."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

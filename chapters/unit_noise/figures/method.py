@@ -3,8 +3,6 @@
 The explorers are in `explorers`, the pictures of results in `results`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ omitted. A result that has not been run, or only at the smoke profile's sizes, l
 "not run"; published numbers are open markers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

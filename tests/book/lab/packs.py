@@ -35,7 +35,7 @@ def cells():
 
 EXPERIMENTS = [
     Experiment(
-        name="probed", paper="002", summary="s", profiles={"smoke": cells, "book": cells}, run_cell=run_cell,
+        name="probed", summary="s", profiles={"smoke": cells, "book": cells}, run_cell=run_cell,
         methods={"VD": other}, tiny={"epochs": 1}, version=1,
     )
 ]

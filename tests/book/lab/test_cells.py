@@ -12,8 +12,9 @@ def test_the_experiments_of_the_book_are_well_formed():
     for name in lab.names():
         experiment = lab.get(name)
         assert "smoke" in experiment.profiles, name
-        assert experiment.paper in {"000", "001", "002", "003", "004", "all"}
+        assert catalog.paper_of(name) in {"000", "001", "002", "003", "004", "all"}
         assert catalog.find(catalog.module_of(name), name) == experiment
+    assert [catalog.paper_of(name) for name in ("svbnn-lambda", "sbn-mnist", "fnd-linear")] == ["002", "004", "all"]
 
 
 def test_two_experiments_of_one_name_are_refused(tiny, monkeypatch):
@@ -33,14 +34,14 @@ def test_profiles_give_their_arguments_to_one_list_of_cells_or_have_one_of_their
 
 
 def test_a_cell_reads_the_data_that_its_parameters_name_and_not_those_whose_scaling_it_borrows():
-    experiment = Experiment("x", "000", "x", profiles={}, run_cell=print, data=("mnist",))
+    experiment = Experiment("x", "x", profiles={}, run_cell=print, data=("mnist",))
     params = {"network": {"data": "digits"}, "scaling": "cifar10"}
     assert keys.own_data(experiment, Cell("a", "SVBNN", (0,), params), "book") == ("digits",)
     assert keys.own_data(experiment, Cell("a", "SVBNN", (0,), {"scaling": "cifar10"}), "book") == ("mnist",)
 
 
 def test_data_sets_may_be_needed_by_some_profiles_only():
-    options = {"name": "x", "paper": "000", "summary": "x", "profiles": {}, "run_cell": print}
+    options = {"name": "x", "summary": "x", "profiles": {}, "run_cell": print}
     everywhere = Experiment(**options, data=("mnist",))
     assert everywhere.data_sets("smoke") == everywhere.data_sets("paper") == ("mnist",)
     somewhere = Experiment(**options, data={"paper": ("mnist",)})

@@ -32,7 +32,7 @@ def test_list_as_json_and_as_text(cli):
     rows = json.loads(out)
     assert code == 0 and all(list(row) == ["name", "paper", "profiles", "done"] for row in rows)
     by_name = {row["name"]: row for row in rows}
-    assert by_name["tiny-good"] == {"name": "tiny-good", "paper": "002", "profiles": ["smoke", "book"], "done": []}
+    assert by_name["tiny-good"] == {"name": "tiny-good", "paper": "", "profiles": ["smoke", "book"], "done": []}
     assert by_name["tiny-arrays"]["done"] == ["smoke"]
     code, out, _ = cli("list")
     assert code == 0 and "smoke 1/4 current, book -" in out and "tiny-good for tests" in out

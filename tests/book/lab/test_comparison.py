@@ -26,7 +26,7 @@ def home(tmp_path, monkeypatch):
 
     profiles = {"smoke": cells, "book": cells, "paper": cells}
     unavailable = {"paper": "not run: two hours of a GPU"}
-    experiment = Experiment(NAME, "002", "Simulation II", profiles, run_cell, unavailable=unavailable)
+    experiment = Experiment(NAME, "Simulation II", profiles, run_cell, unavailable=unavailable)
     monkeypatch.setattr(catalog, "table", lambda: {NAME: (__name__, experiment)})
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
     return tmp_path

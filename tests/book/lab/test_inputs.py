@@ -44,7 +44,7 @@ def cells():
 
 EXPERIMENTS = [
     Experiment(
-        name="probed", paper="002", summary="s", profiles={"smoke": cells, "book": cells}, run_cell=run_cell,
+        name="probed", summary="s", profiles={"smoke": cells, "book": cells}, run_cell=run_cell,
         tiny={"data": "made up", "steps": 3}, data=("digits",), reads=reads, schedules=schedules,
     )
 ]

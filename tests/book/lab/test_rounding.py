@@ -44,7 +44,7 @@ def test_what_is_wrong_is_named_before_a_count_that_jumps():
 
 def test_the_precision_is_the_experiment_s_or_what_a_cell_says_of_itself():
     def experiment(**more):
-        return Experiment("n", "0", "s", {}, None, **more)
+        return Experiment("n", "s", {}, None, **more)
 
     assert rounding.share_of(experiment(), Cell("a", "b", (0,))) == 1e-4
     assert rounding.share_of(experiment(precision="float64"), Cell("a", "b", (0,))) == 1e-9
@@ -65,7 +65,7 @@ def _step(cell, device, checkpoint):
 
 def test_a_probe_says_how_large_the_last_gradients_were():
     """So that a step that changes no count is noticed."""
-    experiment = Experiment("n", "0", "s", {}, _step)
+    experiment = Experiment("n", "s", {}, _step)
     rows = [probes.run(experiment, Cell("a", "VD", (0,), {"rate": rate})) for rate in (0.1, 0.101)]
     assert [row[3] for row in rows[0]] == ["accuracy", probes.GRADIENT]
     assert rows[0][1][4] == pytest.approx(2.0 * 0.8 * 2.0**0.5)
@@ -87,7 +87,7 @@ _STARTED: list[str] = []
 
 def test_a_needed_cell_runs_once_for_all_probes_and_neither_its_weights_nor_its_gradients_leak(monkeypatch):
     start = Cell("start", "VD", (0,), {"rate": 0.1})
-    experiment = Experiment("n", "0", "s", {}, _user, methods={"VD": _start})
+    experiment = Experiment("n", "s", {}, _user, methods={"VD": _start})
     monkeypatch.setattr(catalog, "get", lambda name: experiment)
     monkeypatch.setattr(probes, "_MADE", {})
     users = [Cell(setting, "SBP", (0,), needs=(Need("n", start),)) for setting in "ab"]

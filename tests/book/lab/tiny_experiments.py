@@ -138,7 +138,7 @@ def _cells(settings: str, replicates: tuple[int, ...] = (0, 1), **params):
 
 def _experiment(name: str, run_cell, settings: str, **more) -> Experiment:
     options = {"profiles": {"smoke": _cells(settings), "book": _cells(settings, (0, 1, 2), seed=3)}, **more}
-    return Experiment(name=name, paper="002", summary=f"{name} for tests", run_cell=run_cell, **options)
+    return Experiment(name=name, summary=f"{name} for tests", run_cell=run_cell, **options)
 
 
 EXPERIMENTS = [

@@ -37,14 +37,14 @@ def test_the_idea_shrinks_the_small_weight_and_leaves_the_large_one():
 
 @pytest.mark.parametrize("name", aeb.PUBLISHED)
 def test_the_crossover_is_where_rho_is_one_half(name):
-    where = aeb.crossover(*aeb.PUBLISHED[name], sigma=2.0, inclusion=0.4)
+    where = prior.crossover(*aeb.PUBLISHED[name], sigma=2.0, inclusion=0.4)
     if where is not None:  # at delta = 0.4 the prior of S = 90 % never favors the Gaussian
         rho = bF.slab_probability(torch.tensor([where], dtype=torch.float64), 0.4, 2.0, *aeb.PUBLISHED[name])
         assert float(rho) == pytest.approx(0.5, abs=1e-9)
 
 
 def test_a_setting_without_crossover_is_drawn_all_the_same():
-    assert aeb.crossover(1.0, 1.0, inclusion=0.05) is None
+    assert prior.crossover(1.0, 1.0, inclusion=0.05) is None
     assert "never crosses one half" in aeb.penalty_in_words(1.0, 1.0, inclusion=0.05)
     assert len(aeb.penalty(1.0, 1.0, inclusion=0.05).panels) == 4
 

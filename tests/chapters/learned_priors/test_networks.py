@@ -6,6 +6,8 @@ import torch
 from bnnlib.nn import use_generator
 from chapters.learned_priors.networks import cnn_batch_norm, cnn_two_conv
 from tests.chapters.shared.test_lenet import images
+from tests.chapters.shared.test_networks import drawn
+from tests.refused import refusals
 from tests.seeded import seeded
 
 
@@ -26,13 +28,8 @@ def test_names_can_be_read():
 
 
 @pytest.mark.parametrize("make", [cnn_two_conv, cnn_batch_norm])
-def test_the_generator_decides_the_start_and_leaves_the_global_one_out(make):
-    torch.manual_seed(1)
-    a = make(generator=seeded(3)).state_dict()
-    torch.manual_seed(2)
-    b, other = make(generator=seeded(3)).state_dict(), make(generator=seeded(4)).state_dict()
-    assert all(torch.equal(a[name], b[name]) for name in a)
-    assert not torch.equal(a["fc1.weight"], other["fc1.weight"])
+def test_a_network_starts_by_its_generator_alone(make):
+    drawn(make)
 
 
 def test_the_start_is_pytorchs_own_distribution():
@@ -66,10 +63,10 @@ def test_dropout_acts_before_fc1_and_in_training_only():
     assert float(kept[full != 0].float().mean()) == pytest.approx(0.5, abs=0.03)
 
 
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="which drops everything"):
-        cnn_two_conv(1.0)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        cnn_two_conv(-0.1)
-    with pytest.raises(ValueError, match="two probabilities"):
-        cnn_batch_norm((0.1,))
+test_bad_arguments_are_refused = refusals(
+    [
+        (lambda: cnn_two_conv(1.0), "which drops everything"),
+        (lambda: cnn_two_conv(-0.1), "between 0 and 1"),
+        (lambda: cnn_batch_norm((0.1,)), "two probabilities"),
+    ]
+)

@@ -59,59 +59,29 @@ def test_a_confident_network_is_attacked_too():
         expected = x + 0.1 * (model.weight[rivals] - model.weight[y]).sign()
     # at such margins the best of the others takes all the weight; 1e4 times a difference of 0.001 is 10
     assert torch.equal(fgsm(model, x, size=0.1, clip=None), expected)
-    # the average of -log p rounds to 0 itself, and without a direction an image stays as it is
-    assert torch.equal(fgsm([model, model], x, size=0.1, clip=None, average="log_probabilities"), x)
 
 
 def posterior():
     return [network(seed) for seed in range(5)]
 
 
-@pytest.mark.parametrize("average", ["probabilities", "log_probabilities"])
-def test_the_stated_average_is_attacked(average):
+def test_the_average_probability_is_attacked():
     models, x, y = posterior(), inputs(), labels()
     leaf = x.clone().requires_grad_()
-    each = torch.stack([log_p(model, leaf, y) for model in models])
-    value = each.exp().mean(0).log() if average == "probabilities" else each.mean(0)
+    value = torch.stack([log_p(model, leaf, y) for model in models]).exp().mean(0).log()
     (gradient,) = torch.autograd.grad(-value.sum(), leaf)
-    assert torch.equal(fgsm(models, x, y, size=0.1, average=average, clip=None), x + 0.1 * gradient.sign())
+    assert torch.equal(fgsm(models, x, y, size=0.1, clip=None), x + 0.1 * gradient.sign())
 
 
-def confident():
-    """Models whose scale differs, so that the two averages lead to other gradients and predictions."""
-    models = posterior()
-    for scale, model in zip((30.0, 1.0, 1.0, 1.0, 1.0), models, strict=True):
-        with torch.no_grad():
-            model[0].weight.mul_(5.0)
-            model[2].weight.mul_(scale)
-            model[2].bias.zero_()
-    return models
-
-
-def test_the_two_averages_differ():
-    models, x = confident(), torch.rand(64, 6, generator=seeded(6), dtype=torch.float64)
-    attacks = [fgsm(models, x, size=0.1, average=a) for a in ("probabilities", "log_probabilities")]
-    assert not torch.equal(*attacks)
-    whole = torch.stack([model(x).softmax(-1) for model in models])
-    predictions = {"probabilities": whole.mean(0).argmax(-1), "log_probabilities": whole.log().mean(0).argmax(-1)}
-    assert not torch.equal(*predictions.values())
-    for attack, (average, y) in zip(attacks, predictions.items(), strict=True):
-        assert torch.equal(attack, fgsm(models, x, y, size=0.1, average=average))
-
-
-def test_a_callable_that_averages_is_the_sequence():
-    models, x, y = posterior(), inputs(), labels()
-
-    def probabilities(inside):
-        return torch.stack([model(inside).softmax(-1) for model in models]).mean(0)
-
-    expected = fgsm(models, x, y, size=0.1)
-    assert torch.equal(fgsm(probabilities, x, y, size=0.1, outputs="probabilities"), expected)
-    assert torch.equal(fgsm(lambda inside: probabilities(inside).log(), x, y, size=0.1), expected)
-    expected = fgsm(models, x, y, size=0.1, average="log_probabilities")
-    means = [lambda inside, model=model: model(inside).softmax(-1) for model in models]
-    kinds = {"average": "log_probabilities", "outputs": "probabilities"}
-    assert torch.equal(fgsm(means, x, y, size=0.1, **kinds), expected)
+def test_without_labels_the_average_probability_predicts():
+    models, x = posterior(), torch.rand(64, 6, generator=seeded(6), dtype=torch.float64)
+    with torch.no_grad():
+        for model, scale in zip(models, (30.0, 5.0, 5.0, 5.0, 5.0), strict=True):
+            model[2].weight.mul_(scale)  # one more certain than the others: the mean of log p is another prediction
+        each = torch.stack([model(x).log_softmax(-1) for model in models])
+    y = each.exp().mean(0).argmax(-1)
+    assert not torch.equal(y, each.mean(0).argmax(-1))
+    assert torch.equal(fgsm(models, x, size=0.1), fgsm(models, x, y, size=0.1))
 
 
 def test_draws_that_share_one_module():
@@ -195,9 +165,6 @@ test_bad_arguments_are_refused = refusals(
         (lambda: fgsm([], inputs(), size=0.1), "empty sequence"),
         (lambda: fgsm(network(), 3.0 * inputs(), size=0.1), "normalization inside the model"),
         (lambda: fgsm(network(), inputs(), size=0.1, clip=(1.0, 0.0)), "clip is"),
-        (lambda: fgsm(network(), inputs(), size=0.1, average="mean"), "'probabilities', 'log_probabilities'"),
-        (lambda: fgsm(network(), inputs(), size=0.1, outputs="scores"), "outputs is 'scores'"),
-        (lambda: fgsm(network(), inputs(), size=0.1, outputs="probabilities"), "no distributions"),
         (lambda: fgsm(network(), inputs(), labels() + 9, size=0.1), "classes 0 to 3"),
         (lambda: fgsm(network(), inputs(), labels().double(), size=0.1), "class numbers"),
         (lambda: fgsm(network(), inputs().long(), size=0.1), "real numbers"),

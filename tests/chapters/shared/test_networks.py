@@ -23,6 +23,7 @@ from bnnlib.nn import (
     use_generator,
 )
 from chapters.shared.networks import lenet5_caffe, resnet, resnet18, resnet20, vgg_like
+from tests.refused import refusals
 from tests.seeded import seeded
 
 
@@ -33,6 +34,15 @@ def images(n=4, shape=(3, 32, 32)):
 def normalized(h):
     """Batch norm before any training: running mean 0 and variance 1."""
     return h / math.sqrt(1 + 1e-5)
+
+
+def drawn(make):
+    """Parameters of the network of seed 0, which start by their generator alone."""
+    first, again, other = (dict(make(generator=seeded(s)).named_parameters()) for s in (0, 0, 1))
+    assert all(torch.equal(value, again[name]) for name, value in first.items())
+    # scales, shifts and biases of zero are the same whatever the generator
+    assert all(not torch.equal(value, other[name]) for name, value in first.items() if value.dim() > 1)
+    return first
 
 
 @pytest.mark.parametrize(
@@ -63,10 +73,7 @@ def test_sizes_are_the_literature_s(make, published):
     ],
 )
 def test_a_network_starts_by_its_generator_alone(make):
-    first, again, other = (list(make(generator=seeded(s)).parameters()) for s in (0, 0, 1))
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    # scales, shifts and biases of zero are the same whatever the generator
-    assert all(not torch.equal(a, b) for a, b in zip(first, other, strict=True) if a.dim() > 1)
+    drawn(make)
 
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
@@ -139,23 +146,19 @@ def test_options_reach_convolutions_and_linear_layers():
     assert [(layer.prior_scale, layer.estimator) for layer in bayesian_layers(model)] == [(0.3, "local")] * 4
 
 
-@pytest.mark.parametrize(
-    ("make", "arguments", "message"),
+test_bad_arguments_are_refused = refusals(
     [
-        (mlp, ((3,),), "at least an input"),
-        (mlp, ((3, 0, 1),), "sizes is 0"),
-        (mlp, ((3, 1), "swish"), "'swish'.*relu, tanh"),
-        (resnet, (21,), "multiple of 6"),
-        (resnet, (2,), "at least 8"),
-        (resnet, (20, 0), "width is 0"),
-        (resnet, (20, 16, 0), "classes is 0"),
-        (resnet18, (0,), "width is 0"),
-        (vgg_like, (0.0,), "width is 0"),
-        (vgg_like, (-1.0,), "width is -1"),
-        (vgg_like, (float("nan"),), "width is nan"),
-        (lambda: vgg_like(0.1, classes=0), (), "classes is 0"),
-    ],
+        (lambda: mlp((3,)), "at least an input"),
+        (lambda: mlp((3, 0, 1)), "sizes is 0"),
+        (lambda: mlp((3, 1), "swish"), "'swish'.*relu, tanh"),
+        (lambda: resnet(21), "multiple of 6"),
+        (lambda: resnet(2), "at least 8"),
+        (lambda: resnet(20, 0), "width is 0"),
+        (lambda: resnet(20, 16, 0), "classes is 0"),
+        (lambda: resnet18(0), "width is 0"),
+        (lambda: vgg_like(0.0), "width is 0"),
+        (lambda: vgg_like(-1.0), "width is -1"),
+        (lambda: vgg_like(float("nan")), "width is nan"),
+        (lambda: vgg_like(0.1, classes=0), "classes is 0"),
+    ]
 )
-def test_bad_arguments_are_refused(make, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make(*arguments)

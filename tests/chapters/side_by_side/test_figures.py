@@ -90,7 +90,7 @@ def test_explorers_say_what_they_show_at_every_stop(stored, static, name):
 
 
 def test_a_budget_that_is_not_run_has_no_point(stored):
-    picture = figures.time("simulation-2", "rmse", "spike_slab")
+    picture = explorers.time("simulation-2", "rmse", "spike_slab")
     own = next(item for item in picture.panels[0].items if getattr(item, "name", "") == "this method")
     assert np.isfinite(own.y).tolist() == [True, True, False]
     assert "B = 16" not in picture.heading
