@@ -135,8 +135,8 @@ class Matrix:
         settings = "by default" if kind == "default" else kind
         self.caption = (
             f"Where each method stands at {price} (B = {budget}), {settings}. One mark each for "
-            f"{', '.join(CALLED.get(task, task) for task in self.tasks)}: ▲ better than the reference, ▼ worse, = a tie, · undecided, "
-            "△ smaller, but it errs more as shipped, – not run"
+            f"{', '.join(CALLED.get(task, task) for task in self.tasks)}: ▲ better than the reference, ▼ worse, "
+            "= a tie, · undecided, △ smaller, but it errs more as shipped, – not run"
         )
         self.caption += ", ○ keeps all inputs by design" if "Which inputs" in self.questions else ""
 
