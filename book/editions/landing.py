@@ -11,8 +11,8 @@ from book.editions.lessons import PACE, Lesson
 from book.editions.pictures import Picture, address, pictures
 from book.editions.project import Project
 
-# Each by its shape: a printer and many eyes know no colors.
-MARKS = {"reproduced": "●", "partly": "◐", "contradicted": "✕", "undecided": "○", "not tried": "·"}
+# Each by its shape: a printer and many eyes know no colors. They are those of a chapter's box, `book.lab.claims.MARKS`.
+MARKS = {"reproduced": "✓", "partly": "◐", "contradicted": "✗", "undecided": "?", "not tried": "–"}
 TERM = re.compile(r"\{term\}`([^`<]+?)\s*(?:<[^>]+>)?`")  # a card is one link; those inside could not be reached
 THUMBNAIL = 480  # pixels across, of a card that is at most half as wide on a screen
 NAME = "sparse-bayes-book"  # of the file that a reader takes home

@@ -45,7 +45,7 @@ class Pivot:
         signs = ", ".join(f'<span aria-hidden="true">{symbol(word)}</span> {word}' for word in WORDS if word in said)
         return (
             f"<p>{html.escape(self.caption)}. <small>Ours: mean ± standard error; in parentheses as published, "
-            f"± a standard deviation where there is one{html.escape(self._few())}. {signs}</small></p>"
+            f"± a standard deviation where there is one{html.escape(self._notes())}. {signs}</small></p>"
             f'<div class="bnn-table bnn-pivot" role="region" tabindex="0" aria-label="{label}" '
             f'style="overflow-x: auto">{STYLE}<table aria-label="{label}">'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -57,15 +57,18 @@ class Pivot:
             rows = [self._found.get((*line, one)) for one in self.measures]
             cells = [line[place] for _, place in self._heads] + [_plain(row) for row in rows]
             lines.append([markdown_cell(text) for text in cells])
-        return f"{self.caption}{self._few()}\n\n{markdown_table(self.columns, lines)}\n"
+        return f"{self.caption}{self._notes()}\n\n{markdown_table(self.columns, lines)}\n"
 
-    def _few(self) -> str:
-        """Which means are of one run or two, as far as the caption does not say it."""
+    def _notes(self) -> str:
+        """What a published limit is held against; which means are of one run or two, where the caption is silent."""
+        limits = any(row["universal"] and _judged(row) for row in self.rows)
         runs = {line: max(row["n"] for key, row in self._found.items() if key[:2] == line) for line in self.lines}
         names = {line: " on ".join(line[place] for _, place in reversed(self._heads)) for line in runs}
         two = [names[line] for line in self.lines if runs[line] == 2]
         one = any(row["n"] == 1 and _run(row) for row in self.rows) and "one run" not in self.caption
-        return ("; where ours has no ±, one run" if one else "") + (f"; two runs: {', '.join(two)}" if two else "")
+        notes = ["a published limit (≥, ≤) is a claim about every data set, and one of ours can break it"] * limits
+        notes += ["where ours has no ±, one run"] * one + [f"two runs: {', '.join(two)}"] * bool(two)
+        return "".join(f"; {note}" for note in notes)
 
 
 def pivot(

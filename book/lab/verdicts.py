@@ -21,8 +21,10 @@ NOT_RUN = "not run"
 WORDS = (AGREES, BETTER, WORSE, DIFFERS, UNDECIDED, NOT_COMPARABLE, BY_DESIGN, DIVERGED, NOT_RUN)
 NOT_PUBLISHED = "not published"
 """What stands in the place of a word where only we have a number."""
-SYMBOLS = {AGREES: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", UNDECIDED: "?", DIVERGED: "✗", NOT_PUBLISHED: "·"}
-"""Signs of the words; what was not judged has a dash."""
+SYMBOLS = {AGREES: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", UNDECIDED: "?", DIVERGED: "∞", NOT_PUBLISHED: "·"}
+SYMBOLS |= {NOT_COMPARABLE: "⊘", BY_DESIGN: "○"}
+"""Signs of the words, of each its own and none of `book.lab.claims.MARKS` but for the same word; what was not run has a
+dash, like an empty cell."""
 
 FAILED_SHARE = 0.1
 """A larger share of failed replicates leaves a mean that speaks of the survivors only."""

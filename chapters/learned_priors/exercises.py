@@ -160,7 +160,7 @@ EXERCISES = [
             "d": "at 0.1 the narrow Gaussian is the taller of the two.",
         },
         stub="# who made the weights 0.1 and 2.0 under v0 = 1, v1 = 0.1, sigma = 1, delta = 1/2?\n"
-        '# "a": Gaussian, Laplace; "b": Laplace, Gaussian; "c": Gaussian both; "d": Laplace both\n'
+        "# a: Gaussian, Laplace; b: Laplace, Gaussian; c: Gaussian both; d: Laplace both\n"
         "answer = ...",
     ),
     Exercise(

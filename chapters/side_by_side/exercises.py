@@ -7,7 +7,7 @@ import torch
 
 from book.display.exercises.registry import Case, Exercise
 
-_P = (0.001, 0.012, 0.02, 0.03, 0.4)  # of five methods beside one reference
+_P = (0.001, 0.012, 0.02, 0.024, 0.4)  # of five methods beside one reference
 
 
 def _tensor(*numbers: float) -> torch.Tensor:
@@ -106,10 +106,11 @@ EXERCISES = [
         hint="Sort them; the smallest is held against 0.05 / 5, the next against 0.05 / 4, until one fails.",
         mistakes={
             lambda: 4: "without a correction four are below 0.05; with five looks that is too easy.",
+            lambda: 3: "0.024 is below its limit, 0.025, but the rule has stopped at 0.02, which is above 0.0167.",
             lambda: 1: "Bonferroni holds all of them against 0.01; Holm goes on with the next one at 0.05 / 4.",
             lambda: 5: "0.4 is not decided by any rule.",
         },
-        stub="chances = [0.001, 0.012, 0.02, 0.03, 0.4]\nanswer = ...  # how many are kept",
+        stub="chances = [0.001, 0.012, 0.02, 0.024, 0.4]\nanswer = ...  # how many are kept",
     ),
     Exercise(
         id="side-4",
@@ -134,7 +135,7 @@ EXERCISES = [
             ([1.0, 1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
         ),
         cases=_shares,
-        stub="def answer(selected, relevant):  # tensors of 0 and 1; percent\n    return ...",
+        stub="def answer(selected, relevant):  # floats 0 and 1 (.bool() makes masks) -> percent\n    return ...",
     ),
     Exercise(
         id="side-5",

@@ -41,6 +41,7 @@ RIVAL_NAMES = {
     "gradient_boosting": "boosted trees",
     "knockoffs": "knockoffs",
 }
+CALLED = {"simulation-2": "simulation II", "sparse-teacher": "sparse teacher", "correlated": "correlated inputs"}
 MARKS = {"better": "▲", "tie": "=", "worse": "▼", "undecided": "·", "small but wrong": "△", "reference": "ref"}
 MARKS["by design"] = "○"
 WORDS = {mark: word for word, mark in MARKS.items() if mark != "ref"} | {"–": "not run"}
@@ -136,8 +137,8 @@ class Matrix:
         settings = "by default" if kind == "default" else kind
         self.caption = (
             f"Where each method stands at {price} (B = {budget}), {settings}. One mark each for "
-            f"{', '.join(self.tasks)}: ▲ better than the reference, ▼ worse, = a tie, · undecided, "
-            "△ smaller, but it errs more as shipped, – not run"
+            f"{', '.join(CALLED.get(task, task) for task in self.tasks)}: ▲ better than the reference, ▼ worse, "
+            "= a tie, · undecided, △ smaller, but it errs more as shipped, – not run"
         )
         self.caption += ", ○ keeps all inputs by design" if "Which inputs" in self.questions else ""
 

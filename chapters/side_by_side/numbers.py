@@ -180,8 +180,11 @@ def _trials() -> dict[str, str]:
         said[f"trials-{key}-{SHORT[task]}"] = lab.number(text, ordered=True)
     missed = values("simulation-2", 1, "gaussian_spike_slab", "fnr", "trials 1")
     said["gauss-missed-other"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
-    teacher = [found["deterministic"]["verdict"] for found in kept.by_trials("sparse-teacher", "rmse", "ensemble")]
-    assert teacher in ([], ["worse", "undecided", "undecided"]), "the one network beside the ensemble"
+    teacher = kept.by_trials("sparse-teacher", "rmse", "ensemble")
+    adam, sgd = ([found[one]["verdict"] for found in teacher] for one in ("deterministic", "deterministic_sgd"))
+    assert adam in ([], ["worse", "undecided", "undecided"]), "the one network beside the ensemble"
+    assert sgd in ([], ["better", "undecided", "undecided"]), "and that of SGD, which is"
+    assert [found["deterministic_sgd"]["difference"] > 0.0 for found in teacher] in ([], [False, True, False]), "either"
     said["trials-lost"] = _gap("simulation-2", "sghmc_sa", "ensemble", kind=LAST_TRIALS)
     found = kept.beside("simulation-2", "rmse", "ensemble", LAST_TRIALS)
     assert not found or found["sghmc_sa"]["verdict"] == "undecided", "the sampler's lead that goes"

@@ -271,7 +271,7 @@ EXERCISES = [
             lambda: (
                 _weights(_DENSE) / _weights(_PRUNED)
             ): "this is the ratio of weights; a convolution uses each often.",
-            lambda: 10.49: "this is the published number, which counts in another way.",
+            lambda: 10.49: "this is the printed number; the printed units do not give it.",
             lambda: _with_biases(_DENSE) / _with_biases(_PRUNED): "leave biases out, which are added; the linear layer "
             "reads 284 inputs, not all 16 places of 18 maps.",
             lambda: (

@@ -3,7 +3,7 @@
 import math
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -153,6 +153,11 @@ def choices(exercise: Exercise) -> dict[str, Verdict]:
 
 
 def _choice(exercise: Exercise, answer: Any) -> Verdict:
+    if callable(answer):  # the function of an answer cell
+        answer = _called(answer, ())
+        if isinstance(answer, Verdict):
+            quotes = " Write the letter in quotes." if "raised NameError" in answer.message else ""
+            return replace(answer, message=answer.message + quotes)
     chosen = str(answer).strip().strip("().").casefold()
     given = "a function" if callable(answer) else repr(answer)
     letters = ", ".join(f'"{letter}"' for letter in exercise.options)

@@ -111,15 +111,14 @@ class Exercise:
     def answer_cell(self) -> str:
         """Source of the cell in which a reader answers: what is asked, the stub, and the check.
 
-        A number is worked out in a function: its names are then none of the chapter's, whose cells may run again.
+        What is no function is worked out in one: its names are then none of the chapter's, whose cells may run again,
+        and what it raises is named and stops no run of the notebook.
         """
-        stub, gap = self.stub, "\n"
-        if self.kind in ("number", "array"):
+        stub = self.stub
+        if self.kind != "function":
             given, _, asked = stub.rpartition("answer = ")
             stub = "def answer():\n" + indent(f"{given}return {asked}", "    ")
-        if stub.startswith("def "):
-            gap = "\n\n\n"
-        return f'# {self.id}: {self.asked}\n{stub}{gap}exercises.check("{self.id}", answer)'
+        return f'# {self.id}: {self.asked}\n{stub}\n\n\nexercises.check("{self.id}", answer)'
 
 
 @cache

@@ -55,7 +55,7 @@ class Names:
         title = self.pages[page]
         if posixpath.dirname(page) == posixpath.dirname(self.page):
             return f"[{text or title}]({posixpath.basename(page)}.ipynb)"
-        return f"{text} [book page *{title}*]" if text and text != title else f"*{title}*"
+        return f"{text} [book page *{title}*]" if text and text != title else f"*{title}* [book page]"
 
     def tables(self, notebook: dict) -> dict[str, list[str]]:
         """{id of a cell: what the page calls the tables that it prints}."""

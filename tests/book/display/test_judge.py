@@ -1,6 +1,7 @@
 """What is said to right, wrong, malformed and missing answers."""
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -248,7 +249,21 @@ def test_a_choice_explains_itself():
     assert judge(exercise, " (B) ").right
     assert judge(exercise, "a").message == "not yet: It grows without bound."
     assert 'one of "a", "b", got' in judge(exercise, "c").message
-    assert judge(exercise, lambda: "a").message.endswith("got a function.")
+    assert judge(exercise, lambda: abs).message.endswith("got a function.")
+
+
+def test_a_choice_is_what_the_function_of_its_cell_returns_and_an_error_in_it_stops_nothing():
+    exercise = make("choice", lambda: "b", options={"a": "It grows without bound.", "b": "It is the KL."})
+    assert judge(exercise, lambda: "b").right and judge(exercise, lambda: "(A)").message.startswith("not yet: It grows")
+    for nothing in (lambda: ..., lambda: None):
+        assert not judge(exercise, nothing).answered
+    forgotten = judge(exercise, lambda: b)  # noqa: F821
+    assert not forgotten.right and forgotten.answered
+    assert re.fullmatch(
+        r"your function raised NameError: name 'b' is not defined \(line \d+\)\. Write the letter in quotes\.",
+        forgotten.message,
+    )
+    assert judge(exercise, lambda: 1 / 0).message.startswith("your function raised ZeroDivisionError")
 
 
 def test_check_prints_hints_for_answers_only_and_raises_only_when_strict(capsys, monkeypatch):

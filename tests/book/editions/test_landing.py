@@ -43,7 +43,7 @@ def test_a_card_leads_to_its_chapter_and_has_a_mark_for_each_claim_and_the_same_
     text = landing.cards([lesson], CLAIMS, {})
     assert ":link: ../chapters/03_here\n:link-type: doc" in text and "3. Here" in text
     assert "You learn to count nats and sleep." in text and "10 minutes, 2 exercises" in text
-    assert ">●●◐·</span>" in text
+    assert ">✓✓◐–</span>" in text
     assert 'aria-label="4 claims of the paper: 2 reproduced, 1 partly, 1 not tried"' in text
     assert "bnn-marks" not in landing.cards([lesson], {}, {})
 

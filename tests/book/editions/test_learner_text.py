@@ -52,7 +52,7 @@ def convert():
         ("{py:func}`bnnlib.nn.predict`, {py:mod}`the library <bnnlib.nn>`", "`bnnlib.nn.predict`, the library"),
         ("[the next](04_there.ipynb)", "[the next](04_there.ipynb)"),
         ("([what they mean](../book/verdicts.md))", "(what they mean [book page *Verdicts*])"),
-        ("[](../book/verdicts.md) tells", "*Verdicts* tells"),
+        ("[](../book/verdicts.md) tells", "*Verdicts* [book page] tells"),
         ("[out](https://example.org)", "[out](https://example.org)"),
         (r"$\mathbb{E}[x](y)$", r"$\mathbb{E}[x](y)$"),
         ("95 % of them. <!-- definition -->", "95 % of them."),

@@ -51,6 +51,21 @@ def test_means_of_one_run_and_of_two_are_called_that():
     assert "where" not in lab.pivot(rows, ["rmse_test"], caption="B, one run")._repr_markdown_()
 
 
+def test_a_limit_that_one_data_set_breaks_is_said_to_be_a_claim_about_every_one():
+    limit = {"values": (91.0, 79.0, 79.0), "published": 80.0, "universal": True, "printed": "≥ 80"}
+    shown = table([row(**limit, verdict="worse: 2 of 3 data sets break a claim about all")])
+    note = "; a published limit (≥, ≤) is a claim about every data set, and one of ours can break it"
+    assert "83.0" in shown._repr_markdown_() and shown._repr_markdown_().startswith(f"A caption{note}\n")
+    assert f"{note}. <span" in shown._repr_html_()
+    assert note not in table([row(values=RUNS, published=1.4, verdict="worse")])._repr_html_()
+
+
+def test_every_word_has_a_sign_of_its_own_in_the_key():
+    rows = [row(method=word, values=RUNS, published=1.0, verdict=word) for word in lab.verdicts.WORDS[:-1]]
+    signs = re.findall(r'<span aria-hidden="true">(.)</span> [\w ]+(?=,|</small>)', table(rows)._repr_html_())
+    assert len(signs) == len(set(signs)) == len(rows) and "–" not in signs
+
+
 def test_more_than_ten_rows_are_refused_with_what_to_do():
     rows = [row(f"s{k}", values=RUNS) for k in range(11)]
     with pytest.raises(ValueError, match=r"11 rows.*at most 10.*settings="):

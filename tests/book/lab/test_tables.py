@@ -36,7 +36,7 @@ def test_a_single_run_has_a_difference_without_an_error():
     _save([("U(-1,1)", "HS-BNN", 0, "sparsity", 40.0), ("U(-1,1)", "AGP", 0, "sparsity", 30.0)], "paper")
     shown = lab.table(NAME)
     assert "-1.10 ± 6.66" in shown and "? undecided: one run" in shown  # theirs is left
-    assert "– by design: a level chosen by the user" in shown
+    assert "○ by design: a level chosen by the user" in shown
 
 
 def test_a_bar_in_a_cell_does_not_end_it():

@@ -5,10 +5,23 @@ import statistics
 
 import pytest
 
+from book.editions import landing
 from book.lab import counts, distinct, verdict
+from book.lab.claims import MARKS
 from book.lab.intervals import quantile
 from book.lab.published import KINDS, PaperValue
-from book.lab.verdicts import WORDS, Verdict, at_what_price, beside_error, budget_obstacle, word_of
+from book.lab.verdicts import (
+    NOT_PUBLISHED,
+    NOT_RUN,
+    SYMBOLS,
+    WORDS,
+    Verdict,
+    at_what_price,
+    beside_error,
+    budget_obstacle,
+    symbol,
+    word_of,
+)
 
 
 def make_value(**changes) -> PaperValue:
@@ -254,3 +267,12 @@ def test_the_share_at_a_comparable_budget_is_of_what_was_run_and_is_known():
     rows.append(_row("not run", "not run: no GPU", n=0, published_budget=100))
     found = counts(rows)["own"]
     assert (found["cells"], found["budget known"], found["budget comparable"]) == (5, 3, 2)
+
+
+def test_every_word_has_its_own_sign_which_a_claim_s_word_shares_only_if_it_is_the_same():
+    signs = SYMBOLS | {NOT_RUN: symbol(NOT_RUN)}
+    assert set(signs) == {*WORDS, NOT_PUBLISHED} and len(set(signs.values())) == len(signs)
+    claimed = {mark: fate for fate, mark in MARKS.items()}
+    shared = {word: claimed[sign] for word, sign in signs.items() if sign in claimed}
+    assert shared == {"agrees": "reproduced", "undecided": "undecided", "not run": "not tried"}
+    assert landing.MARKS == MARKS

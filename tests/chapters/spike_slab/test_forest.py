@@ -60,7 +60,7 @@ def test_what_is_not_comparable_has_another_marker_and_its_own_words():
     fig = forest([row(values=RUNS, published=1.4, verdict="not comparable: budget 1 of 9 epochs")], "rmse_test")
     (panel,) = fig.axes
     assert markers(panel, "s") == [pytest.approx(1.15)] and markers(panel, "o") == []
-    assert "–" in texts(panel) and "ours, not comparable" in legend(fig) and "– not comparable" in legend(fig)
+    assert "⊘" in texts(panel) and "ours, not comparable" in legend(fig) and "⊘ not comparable" in legend(fig)
 
 
 def test_settings_are_headings_only_where_methods_repeat():
