@@ -40,8 +40,8 @@ class _NoBar:
 
 
 @contextmanager
-def progress_bar(progress: bool, total: int | None, unit: str = "epoch") -> Iterator[Any]:
-    """A bar over `total` units on stderr, or nothing at all without tqdm or with `progress` False."""
+def progress_bar(progress: bool | str, total: int | None, unit: str = "epoch") -> Iterator[Any]:
+    """A bar over `total` units on stderr, with its name; nothing at all without tqdm or with `progress` False or ""."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -49,5 +49,5 @@ def progress_bar(progress: bool, total: int | None, unit: str = "epoch") -> Iter
     if not progress:
         yield _NoBar()
         return
-    with tqdm(total=total, unit=unit) as bar:
+    with tqdm(total=total, unit=unit, desc=progress if isinstance(progress, str) else None) as bar:
         yield bar

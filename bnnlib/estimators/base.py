@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,14 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count
+from bnnlib._checks import DivergedError, check_count
 from bnnlib.estimators.files import Saved
 from bnnlib.estimators.groups import group_numbers, members
 from bnnlib.estimators.linear import Explored, Linear
 from bnnlib.estimators.notes import tell
-from bnnlib.estimators.rows import Rows, check_inputs, check_weights, moments, originals
+from bnnlib.estimators.rows import Rows, check_inputs, check_targets, check_weights, moments, originals
 from bnnlib.estimators.sampled import Sampled
-from bnnlib.estimators.search import SELECTING, Choice, choose
+from bnnlib.estimators.search import SELECTING, Choice, choose, held_outputs
 from bnnlib.estimators.selection import Selection
 from bnnlib.estimators.settings import USUAL_RATE, WIDTHS, Settings, is_auto
 from bnnlib.estimators.variational import Variational
@@ -29,6 +29,8 @@ from bnnlib.replicates import Layout
 
 _ROUNDS = 3  # networks of selected inputs at most, after the first of all
 _ROWS = 2048  # in one forward pass of all draws
+_FEW_DRAWS = 10
+_OUTSIDE = 10.0  # standard deviations of y: what no network that learned from it says
 
 
 class SparseEstimator(Selection, Saved, Settings):
@@ -44,6 +46,14 @@ class SparseEstimator(Selection, Saved, Settings):
     original_: np.ndarray
     groups_: np.ndarray
     _unsettled: str | None = None
+    _tells = True  # the rows held out are met better than by their mean, or the shares of their classes
+    _idle = ""  # why there is nothing to select
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        names = cls._get_param_names()
+        if unknown := sorted(given.keys() - names):
+            raise TypeError(f"{cls.__name__} does not know {', '.join(unknown)}. It takes {', '.join(names)}.")
+        return super().__new__(cls)
 
     # what the two do differently
     def _read_targets(self, y: np.ndarray) -> np.ndarray:
@@ -81,7 +91,7 @@ class SparseEstimator(Selection, Saved, Settings):
 
         Raises:
             ValueError: a setting or the data are not what they must be; the message says which and what is allowed.
-            DivergedError: training left the finite numbers.
+            DivergedError: training left the finite numbers, or ended far from y.
 
         Warns:
             ConvergenceWarning: the inclusion probabilities still sit near their start, or still move; or the noise is
@@ -110,21 +120,24 @@ class SparseEstimator(Selection, Saved, Settings):
             choice = self._choose(rows, sizes)
             if (weighed := self._weighed(rows, choice)) is not None:
                 rows, choice = weighed, self._choose(weighed, sizes)
-            self.candidates_ = list(choice.table)
+            self.candidates_, self._tells, self._idle = list(choice.table), choice.tells, choice.idle
             epochs = self._epochs(len(rows.x))
             if choice.linear and choice.explored is not None:
                 self._fit_linear(rows, choice, choice.explored)
             else:
-                self._learn(rows, sizes, choice.selecting, epochs)
-                self._look()
+                if choice.explored is not None and choice.doubtful:
+                    self._look(choice.explored.inclusion, choice.explored.shares)
+                else:
+                    self._learn(rows, sizes, choice.selecting, epochs)
+                    self._look()
                 if choice.refit:
                     self._refit(rows, choice, epochs)
-                elif choice.probability != choice.selecting:
+                elif choice.doubtful or choice.probability != choice.selecting:
                     self._learn(rows, sizes, choice.probability, epochs)
             if choice.p_values is not None:
                 self._promise(choice.p_values)
             self._keep_held_out(rows, choice)
-        self._end()
+            self._end()
 
     def _choose(self, rows: Rows, sizes: tuple[int, ...]) -> Choice:
         """Compare candidates where there are several."""
@@ -195,33 +208,37 @@ class SparseEstimator(Selection, Saved, Settings):
             ValueError: as for `fit`, or a label is none of the classes.
         """
         epochs = check_count("epochs", epochs)
-        work = copy.copy(self)
-        if not hasattr(self, "network_"):
+        work, fresh = copy.copy(self), not hasattr(self, "network_")
+        if fresh:
             self._check_settings()
             if self.noise == "heteroscedastic":
                 raise ValueError(
                     "noise is 'heteroscedastic', which rows held out decide: partial_fit has none. Call fit first, on "
                     "as many rows as fit into memory, or set noise='constant'."
                 )
-            rows, sizes = work._started(X, y, classes, sample_weight)
-            probability = self._priors(sizes, len(rows.x))[0]
-            work._make(sizes, probability)
-        else:
-            rows = work._precise(work._scaled_rows(*work._checked(X, y, sample_weight, reset=False)))
-            rows = rows._replace(x=rows.x[:, self.used_])
-            work.network_ = copy.deepcopy(self.network_)  # an interrupted call leaves the old one
-        count = len(rows.x) if num_data is None else check_count("num_data", num_data, minimum=len(rows.x))
         with threads(self.n_jobs):
+            if fresh:
+                rows, sizes = work._started(X, y, classes, sample_weight)
+                work._make(sizes, self._priors(sizes, len(rows.x))[0])
+            else:
+                rows = work._precise(work._scaled_rows(*work._checked(X, y, sample_weight, reset=False)))
+                rows = rows._replace(x=rows.x[:, self.used_])
+                work.network_ = copy.deepcopy(self.network_)  # an interrupted call leaves the old one
+            count = len(rows.x) if num_data is None else check_count("num_data", num_data, minimum=len(rows.x))
             work._train(rows, epochs, count, warm_up=False)
-        work.n_epochs_ += epochs
-        work._look()
-        work._end()
+            work.n_epochs_ += epochs
+            work._look()
+            work._end()
         self.__dict__.update(vars(work))
         return self
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[np.ndarray, Any, np.ndarray]:
+        X, y = (part.detach().cpu() if isinstance(part, Tensor) else part for part in (X, y))
         check_inputs(X)
         numbers = is_regressor(self)
+        check_targets(y, numbers)
+        if str(getattr(y, "dtype", "")) == "boolean":  # of pandas, which scikit-learn makes numbers of
+            y = y.astype(bool)
         several = numbers and np.asarray(y).ndim == 2 and np.asarray(y).shape[1] > 1
         multi = {"multi_output": several, "y_numeric": numbers}
         least = 2 if reset else 1
@@ -288,7 +305,17 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _train(self, rows: Rows, epochs: int, num_data: int, warm_up: bool) -> None:
         batch = self._count("batch_size")
-        self.network_.train_on(*rows.tensors(), epochs, batch, num_data, bool(self.verbose), warm_up)
+        told = f"network of {rows.x.shape[1]} inputs" if self.verbose else False
+        self.network_.train_on(*rows.tensors(), epochs, batch, num_data, told, warm_up)
+        some = rows.tensors()[0][:_ROWS], self.seed_, _FEW_DRAWS
+        outputs, noise = (torch.zeros(1) if part is None else part for part in held_outputs(self.network_, *some))
+        # later parts may lie elsewhere; of logits a hundred is much
+        spread = 100.0 if rows.classes else max(1.0, float(np.sqrt(np.mean(np.square(rows.y)))))
+        if not outputs.square().mean().sqrt() < _OUTSIDE * spread or not noise.max() < _OUTSIDE**2 * spread:
+            raise DivergedError(
+                f"the training diverged: scaled outputs are as large as {float(outputs.abs().max()):.2g} and the noise "
+                f"{float(noise.max()):.2g}. Lower learning_rate, now {self._rate():g}."
+            )
 
     def _end(self) -> None:
         """What is known once the network that predicts is trained."""
@@ -299,6 +326,8 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _new_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "network_")
+        X = X.detach().cpu() if isinstance(X, Tensor) else X
+        check_inputs(X)
         return validate_data(self, X, reset=False, dtype=np.float64)
 
     def _outputs(self, X: np.ndarray, count: int, seed: int) -> Iterator[tuple[Tensor, Tensor | None]]:
@@ -323,12 +352,16 @@ class SparseEstimator(Selection, Saved, Settings):
 
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
-    """Let PyTorch use `n_jobs` threads, -1 for all cores; None for one, the fastest for networks of a few units."""
+    """Let PyTorch use `n_jobs` threads, -1 for all cores; None for one, the fastest for networks of a few units.
+
+    Contexts around it, such as `torch.no_grad()`, do not reach inside.
+    """
     from joblib import effective_n_jobs
 
     before = torch.get_num_threads()
     torch.set_num_threads(effective_n_jobs(1 if n_jobs is None else n_jobs))
     try:
-        yield
+        with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
+            yield
     finally:
         torch.set_num_threads(before)

@@ -30,7 +30,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
 
     Attributes:
         classes_: the labels, sorted.
-        temperature_: the averaged probabilities are raised to 1 / temperature_: 1, or what held-out rows are sure of.
+        temperature_: the averaged probabilities are raised to 1 / temperature_, which meets the held-out rows, and
+            half a row more of any label, best: where no row is wrong they are not made certain.
         inclusion_probability_, path_inclusion_probability_, inclusion_range_, inclusion_spread_, selected_features_,
         support_, p_values_, feature_importances_, hidden_, candidates_, used_, original_, groups_, percent_active_,
         prior_inclusion_probability_, prior_scale_, n_epochs_, n_rows_, n_features_in_, feature_names_in_: as for
@@ -104,8 +105,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
     def _likelihood(self, replicates: int, outputs: int) -> Categorical:
         return Categorical()
 
-    def _probabilities(self, X: np.ndarray, count: int, seed: int) -> list[Tensor]:
-        return [torch.softmax(logits(outputs), dim=-1) for outputs, _ in self._outputs(X, count, seed)]
+    def _log_probabilities(self, X: np.ndarray, count: int, seed: int) -> list[Tensor]:
+        return [torch.log_softmax(logits(outputs), dim=-1) for outputs, _ in self._outputs(X, count, seed)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes at new inputs, averaged over the posterior, shape (rows, classes).
@@ -116,14 +117,13 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
             ValueError: X has other columns than in `fit`.
             NotFittedError: before `fit`.
         """
-        chunks = self._probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
-        averaged = torch.cat([chunk.mean(dim=0) for chunk in chunks])
-        warm = self.temperature_ != 1.0
-        return (torch.softmax(averaged.log() / self.temperature_, dim=1) if warm else averaged).numpy()
+        return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))
+        """Logarithms of `predict_proba`, finite also where those are 0."""
+        chunks = self._log_probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
+        summed = torch.cat([chunk.logsumexp(dim=0) for chunk in chunks])
+        return torch.log_softmax(summed / self.temperature_, dim=1).numpy()
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of each row."""
@@ -132,8 +132,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
 
     def uncertainty(self, X: Any) -> Uncertainty:
         """Entropy in nats, (total, aleatoric, epistemic): the third is the mutual information of label and weights."""
-        chunks = self._probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
-        parts = zip(*(entropy_split(chunk) for chunk in chunks), strict=True)
+        chunks = self._log_probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
+        parts = zip(*(entropy_split(chunk.exp()) for chunk in chunks), strict=True)
         return Uncertainty(*(torch.cat(part).numpy() for part in parts))
 
     def sample_posterior(self, X: Any, n_draws: int = 100, *, random_state: int | None = None) -> np.ndarray:
@@ -146,4 +146,4 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         """
         n_draws = check_count("n_draws", n_draws)
         seed = self.seed_ if random_state is None else random_state
-        return torch.cat(self._probabilities(self._new_rows(X), n_draws, seed), dim=1).numpy()
+        return torch.cat(self._log_probabilities(self._new_rows(X), n_draws, seed), dim=1).exp().numpy()

@@ -102,6 +102,8 @@ def dependence(
     known = whole[[value == value and value is not None for value in whole]]  # the others are missing
     names = columns if columns is not None else getattr(inner, "feature_names_in_", None)
     name = str(names[column]) if names is not None and len(names) == np.shape(X)[1] else f"input {column}"
+    if not len(known):
+        raise ValueError(f"features has {name!r}, of which every value is missing. Leave it out, or fill it in.")
     values, deciles = np.unique(known.astype(str) if known.dtype.kind == "O" else known), None
     if known.dtype.kind == "O":
         values = np.asarray(sorted(set(known.tolist()), key=str), dtype=object)

@@ -16,7 +16,7 @@ def group_numbers(groups: Any, x: np.ndarray, names: np.ndarray | None) -> np.nd
     inputs = x.shape[1]
     if groups is None:
         return np.arange(inputs)
-    if isinstance(groups, str):
+    if isinstance(groups, str) or not np.iterable(groups):
         if groups != "auto":
             raise ValueError(f"groups is {groups!r}, but it must be 'auto', None, or a label for each input.")
         labels: Sequence[Any] = _dummies(x, names)

@@ -64,12 +64,15 @@ def _found(estimator: Any, target_spread: Any):
             "copies out.",
             SelectionWarning,
         )
-    if estimator.method == "gaussian":
-        return
-    if not estimator.support_.any():
+    selects = estimator.method != "gaussian"
+    if estimator._idle:
+        yield f"{estimator._idle}: there is nothing to select, and predict answers the mean.", SelectionWarning
+    elif selects and not estimator.support_.any():
         likeliest = int(estimator.path_inclusion_probability_.argmax())
         tested = f" at a false-discovery rate of {estimator.fdr:g}" if estimator.fdr is not None else ""
-        light, advice = "", ""
+        light, advice, answers = "", "", "predict answers little more than the mean"
+        if estimator._tells and estimator.hidden_:
+            answers = "predict reads all inputs, and does better than the mean, but it does not say by which"
         if estimator._total_weight < 0.5 * estimator.n_rows_:
             light = f", which stand for {estimator._total_weight:.3g} by their sample_weight,"
             factor = estimator.n_rows_ / estimator._total_weight
@@ -78,14 +81,14 @@ def _found(estimator: Any, target_spread: Any):
             f"no input is selected{tested}: these {estimator.n_rows_} rows{light} do not show that any of the "
             f"{estimator.n_features_in_} matters. {advice}The likeliest is {name(likeliest)}, with probability "
             f"{estimator.path_inclusion_probability_[likeliest]:.2f}. Collect more rows, leave out inputs that cannot "
-            "matter, or look whether y is the right column; predict answers little more than the mean.",
+            f"matter, or look whether y is the right column; {answers}.",
             SelectionWarning,
         )
     first = np.isin(np.arange(estimator.n_features_in_), np.unique(estimator.groups_, return_index=True)[1])
     moving = np.flatnonzero(
         (estimator.inclusion_spread_ > _MOVES) & first & (estimator.original_ == np.arange(estimator.n_features_in_))
     )
-    if len(moving):
+    if selects and len(moving):
         yield (
             f"whether {_list([name(j) for j in moving])} matter{'s' if len(moving) == 1 else ''} depends on where the "
             f"fit starts (inclusion_spread_ above {_MOVES:g}): the training is short, or inputs that are correlated "
@@ -98,10 +101,12 @@ def _found(estimator: Any, target_spread: Any):
     noise, spread = np.ravel(estimator.noise_scale_), np.ravel(target_spread)
     worst = int((noise / np.where(spread > 0, spread, np.inf)).argmax())
     if noise[worst] > 1.05 * spread[worst] > 0:
+        remedy = "Raise epochs or lower learning_rate" if estimator.hidden_ else "Collect more rows"
+        if estimator.hidden_ and estimator.method != "spike_slab":
+            remedy += ", or take method='spike_slab'"
         yield (
             f"the noise that was learned, {noise[worst]:.3g}, is above the standard deviation of y, "
-            f"{spread[worst]:.3g}: the network explains nothing, and its intervals are too wide. Raise epochs, lower "
-            "learning_rate, or take method='spike_slab'.",
+            f"{spread[worst]:.3g}: the model explains nothing, and its intervals are too wide. {remedy}.",
             ConvergenceWarning,
         )
 

@@ -59,8 +59,9 @@ def check_inputs(X: Any) -> None:
                 f"X has dates or times in {what}, but inputs must be numbers. Turn them into some, such "
                 "as days since the first one, the month or the hour, or leave the column out."
             )
-        missing = values != values if values.dtype.kind in "Of" else np.zeros(0, bool)
-        if missing.any():
+        if "Sparse" in str(getattr(column, "dtype", "")):
+            raise ValueError(f"X is sparse in {what}, but inputs must be dense. Give X.sparse.to_dense().")
+        if (missing := _missing(values)).any():
             raise ValueError(
                 f"Input X contains NaN: {int(missing.sum())} of {len(values)} values are missing in {what}. Fill them "
                 "in: make_pipeline(SimpleImputer(add_indicator=True), model), or leave these rows out."
@@ -75,12 +76,35 @@ def _is_number(text: str | bytes) -> bool:
     return True
 
 
-def check_targets(y: Any) -> None:
-    """Refuse numbers that are written as text."""
+def _missing(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind != "O":
+        return values != values
+    # pandas' NA is of no truth, not even of NA != NA
+    return np.array([v is None or type(v).__name__ == "NAType" or v != v for v in values.ravel().tolist()], dtype=bool)
+
+
+def check_targets(y: Any, numbers: bool) -> None:
+    """Refuse targets that are missing, labels of several kinds, and numbers that are written as text or dates."""
     held = np.asarray(y)
+    if y is not None and (missing := _missing(held)).any():
+        raise ValueError(
+            f"Input y contains NaN: {int(missing.sum())} of {held.size} values are missing. Leave these rows out."
+        )
     # objects too, which scikit-learn turns into numbers where it can
     values = held.ravel().tolist() if held.dtype.kind in "OSTU" else []
-    if texts := [value for value in values if isinstance(value, str | bytes)]:
+    texts = [value for value in values if isinstance(value, str | bytes)]
+    if not numbers:
+        if others := [value for value in values if texts and not isinstance(value, type(texts[0]))]:
+            raise ValueError(
+                f"y mixes labels such as {texts[0]!r} and {others[0]!r}, which have no order. Give labels of one type: "
+                "y.astype(str)."
+            )
+        return
+    if held.dtype.kind in "mM":
+        raise ValueError(
+            "y holds dates or times, but regression needs numbers. Turn them into some, such as days since the first."
+        )
+    if texts:
         raise ValueError(
             f"y holds text, such as {texts[0]!r}, but regression needs numbers. Use SparseClassifier for labels, "
             "and y.astype(float) for numbers that were read as text."

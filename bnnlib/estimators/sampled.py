@@ -98,7 +98,7 @@ class Sampled(_Network):
         )
 
     def train_on(
-        self, x: Tensor, y: Tensor, epochs: int, batch_size: int, num_data: int, progress: bool, warm_up: bool
+        self, x: Tensor, y: Tensor, epochs: int, batch_size: int, num_data: int, progress: bool | str, warm_up: bool
     ) -> None:
         """As of `Variational`; half of a fit's steps, with the weak prior's, are burn-in, none of those that go on."""
         generator = torch.Generator()
@@ -116,7 +116,7 @@ class Sampled(_Network):
         burn_in = max(0, int(_BURN_IN * epochs * batches) - weak * batches) if warm_up else 0
         store = SampleStore(max_samples=_MAX_DRAWS)
         go = partial(sample, self, (x, y), sampler=sampler, batch_size=batch_size, prior=prior, loss=self.loss)
-        go = partial(go, generator=generator, progress=progress)
+        go = partial(go, generator=generator, progress=bool(progress))
         if weak:
             group, rate = sampler.param_groups[0], sampler.param_groups[0]["lr"]
             group["lr"] = _WEAK * rate  # that of the mean loss stays

@@ -38,6 +38,9 @@ class Choice(NamedTuple):
     table: tuple[dict[str, Any], ...] = ()
     p_values: np.ndarray | None = None  # of the network's inputs, where a false-discovery rate is asked for
     rows: np.ndarray | None = None  # those of `held`
+    doubtful: bool = False  # the linear model is better than the network that selects, and selects in its place
+    tells: bool = True  # better than the mean, or the shares of the classes
+    idle: str = ""  # why there is nothing to select
 
 
 def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> Choice:
@@ -49,6 +52,11 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     if linear:
         starts = estimator._count("n_replicates")
         explored = explore(rows.x, rows.y, rows.classes, rows.weights, groups, folds, starts, seed)
+        idle = "y is constant" if not np.ptp(rows.y, axis=0).any() else "every input is constant"
+        if estimator.fdr is None and (idle[0] == "y" or not np.ptp(rows.x, axis=0).any()):
+            only = _entry((), explored.probability, False, explored.held, explored.held)
+            model = True, explored.probability, explored.probability, False, explored.scale
+            return Choice(*model, explored, explored.held, (only,), rows=folds.test.ravel(), idle=idle)
     network, helds = _trained(estimator, rows, sizes, probabilities, folds, None)
     losses = [held.loss() for held in helds]
     can = [number for number, prior in enumerate(probabilities) if prior <= SELECTING] or [0]
@@ -82,7 +90,18 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
             tested, loss = _losses(estimator, network, first, rows, folds)
         p = p_values(rows.x, groups, folds, loss, tested, seed)
     index = folds.test.ravel()
-    return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table), p, index)
+    doubtful = explored is not None and not (is_linear or refit) and better(explored.held, helds[first])
+    tells = better(held, _nothing(rows, index))
+    model = is_linear, probability, probabilities[first], refit, scale
+    return Choice(*model, explored, held, tuple(table), p, index, doubtful, tells)
+
+
+def _nothing(rows: Rows, index: np.ndarray) -> Held:
+    """What the mean and spread of all rows, or the shares of the classes, say of some rows."""
+    y, weights = rows.y[index], rows.weights[index]
+    if rows.classes:
+        return Held(-np.log(np.bincount(rows.y, rows.weights) / rows.weights.sum())[y], weights)
+    return Held(0.5 * (np.square(y.reshape(len(y), -1)) + math.log(2 * math.pi)).sum(axis=1), weights)
 
 
 def _losses(estimator: Any, network: Any, candidate: int, rows: Rows, folds: Folds) -> tuple[np.ndarray, Loss]:
@@ -156,7 +175,9 @@ def _trained(
         )
 
     epochs = estimator._epochs(folds.train.shape[1], searching=True)
-    network.train_on(*stacked(folds.train), epochs, estimator._count("batch_size"), folds.train.shape[1], False, True)
+    told = f"{number} candidates of {sizes[0]} inputs" if estimator.verbose else False
+    batch, size = estimator._count("batch_size"), folds.train.shape[1]
+    network.train_on(*stacked(folds.train), epochs, batch, size, told, True)
     with torch.no_grad():
         x, _ = stacked(folds.test)
         outputs, scales = held_outputs(network, x.transpose(0, 1), estimator.seed_)

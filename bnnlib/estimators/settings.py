@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from bnnlib._checks import check_choice, check_count, check_positive, check_scale
 from bnnlib.functional import inclusion_probability_for
@@ -66,6 +67,17 @@ class Settings(BaseEstimator):
             self._count("epochs")
         for name in ("batch_size", "n_replicates", "n_draws"):
             self._count(name)
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0):
+            raise ValueError(
+                f"n_jobs is {self.n_jobs!r}, but it must be a number of threads, -1 for all cores, or None."
+            )
+        try:
+            check_random_state(self.random_state)
+        except ValueError as error:
+            raise ValueError(
+                f"random_state is {self.random_state!r}, but it must be an integer from 0 to 2**32 - 1, a "
+                "numpy.random.RandomState, or None."
+            ) from error
         if not is_auto(self.prior_scale):
             check_scale("prior_scale", cast(float, self.prior_scale))
         if self.learning_rate is not None:

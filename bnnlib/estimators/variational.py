@@ -79,7 +79,7 @@ class Variational(nn.Module):
         self._travel = 0.0  # sum of the learning rates of all steps
 
     def train_on(
-        self, x: Tensor, y: Tensor, epochs: int, batch_size: int, num_data: int, progress: bool, warm_up: bool
+        self, x: Tensor, y: Tensor, epochs: int, batch_size: int, num_data: int, progress: bool | str, warm_up: bool
     ) -> None:
         """`epochs` more epochs on rows that stand for `num_data` rows.
 

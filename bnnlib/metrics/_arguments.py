@@ -1,9 +1,28 @@
 """Checks of what a metric is given; their messages say what was given, what is allowed and what to do."""
 
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
 import torch
 from torch import Tensor
 
 Dims = int | tuple[int, ...] | None
+Metric = TypeVar("Metric", bound=Callable[..., Any])
+
+
+def of_arrays(metric: Metric) -> Metric:
+    """The metric, of NumPy's arrays and of lists too."""
+
+    def tensor(value: Any) -> Any:
+        return torch.as_tensor(value) if isinstance(value, np.ndarray | list) else value
+
+    @functools.wraps(metric)
+    def of(*args: Any, **named: Any) -> Any:
+        return metric(*map(tensor, args), **{name: tensor(value) for name, value in named.items()})
+
+    return of  # type: ignore[return-value]
 
 
 def check_same_shape(name: str, value: Tensor, other_name: str, other: Tensor) -> None:

@@ -3,9 +3,10 @@
 from torch import Tensor
 
 from bnnlib._checks import check_count
-from bnnlib.metrics._arguments import check_distributions, check_labels
+from bnnlib.metrics._arguments import check_distributions, check_labels, of_arrays
 
 
+@of_arrays
 def accuracy(scores: Tensor, labels: Tensor) -> float:
     """Share of rows whose largest score is at the label, in percent.
 
@@ -24,6 +25,7 @@ def accuracy(scores: Tensor, labels: Tensor) -> float:
     return 100.0 * float((scores.argmax(dim=1) == labels).double().mean())
 
 
+@of_arrays
 def nll(probabilities: Tensor, labels: Tensor) -> float:
     """Mean negative log-likelihood of the labels, in nats: a proper score, equation (fnd-proper).
 
@@ -45,6 +47,7 @@ def nll(probabilities: Tensor, labels: Tensor) -> float:
     return -float(probabilities.double().gather(1, labels.long()[:, None]).log().mean())
 
 
+@of_arrays
 def brier(probabilities: Tensor, labels: Tensor) -> float:
     """Mean squared distance of the probabilities to the one-hot labels, summed over classes: 0 is perfect, 2 the worst.
 
@@ -59,6 +62,7 @@ def brier(probabilities: Tensor, labels: Tensor) -> float:
     return float((wide.square().sum(dim=1) - 2.0 * wide.gather(1, labels.long()[:, None]).squeeze(1) + 1.0).mean())
 
 
+@of_arrays
 def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15, equal_mass: bool = False) -> float:
     """Expected calibration error: mean |accuracy - confidence| over bins of confidence, by rows, in percent.
 

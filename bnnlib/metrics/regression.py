@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_non_negative, check_probability
-from bnnlib.metrics._arguments import Dims, check_finite, check_same_shape, mean_over
+from bnnlib.metrics._arguments import Dims, check_finite, check_same_shape, mean_over, of_arrays
 
 
+@of_arrays
 def rmse(prediction: Tensor, target: Tensor, dim: Dims = None) -> Tensor:
     """Root mean squared error, in the units of the target.
 
@@ -36,6 +37,7 @@ def rmse(prediction: Tensor, target: Tensor, dim: Dims = None) -> Tensor:
     return mean_over((prediction.double() - target.double()).square(), dim).sqrt()
 
 
+@of_arrays
 def central_interval(draws: Tensor, level: float = 0.95, dim: int = 0) -> tuple[Tensor, Tensor]:
     """Ends of the central `level` quantile band of posterior draws, (low, high), without the dimension `dim`.
 
@@ -62,6 +64,7 @@ def central_interval(draws: Tensor, level: float = 0.95, dim: int = 0) -> tuple[
     return low, high
 
 
+@of_arrays
 def coverage(
     draws: Tensor,
     target: Tensor,
@@ -116,6 +119,7 @@ def coverage(
     return 100.0 * mean_over(inside.masked_fill((low + high + target).isnan(), math.nan), dim)
 
 
+@of_arrays
 def crps(draws: Tensor, target: Tensor, noise_scale: float = 0.0, dim: Dims = None) -> Tensor:
     """Continuous ranked probability score, E|X - y| - E|X - X'| / 2, in the units of the target; lower is better.
 

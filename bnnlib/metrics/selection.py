@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from bnnlib.metrics._arguments import Dims, check_same_shape
+from bnnlib.metrics._arguments import Dims, check_same_shape, of_arrays
 
 
 def _rate(wrong: Tensor, group: Tensor, dim: Dims, none: str) -> Tensor:
@@ -24,6 +24,7 @@ def _check_selection(selected: Tensor, relevant: Tensor, dim: Dims) -> None:
             )
 
 
+@of_arrays
 def false_positive_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -> Tensor:
     """Share of the irrelevant inputs that were selected, in percent.
 
@@ -46,6 +47,7 @@ def false_positive_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) ->
     return _rate(selected, ~relevant, dim, "every input is relevant, so there is no false positive to count.")
 
 
+@of_arrays
 def false_negative_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -> Tensor:
     """Share of the relevant inputs that were not selected, in percent; otherwise as `false_positive_rate`.
 
@@ -60,6 +62,7 @@ def false_negative_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) ->
     return _rate(~selected, relevant, dim, "no input is relevant, so there is no false negative to count.")
 
 
+@of_arrays
 def false_discovery_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -> Tensor:
     """Share of the selected inputs that are irrelevant, in percent, 0 where nothing is selected.
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive
-from bnnlib.metrics._arguments import check_distributions, check_finite, check_labels
+from bnnlib.metrics._arguments import check_distributions, check_finite, check_labels, of_arrays
 
 COLDEST, HOTTEST = 1e-4, 100.0  # the range that the code of Atanov et al. searches
 HALVINGS = 60  # of log(HOTTEST / COLDEST) = 13.8 nats: beyond the precision of float64
@@ -16,6 +16,7 @@ _MORE_ROWS = "Fit on more held-out rows, or leave the temperature at 1."
 _RESCALE = "Fit to logits in another unit: to c times as large ones belongs c times as large a temperature."
 
 
+@of_arrays
 def fit_temperature(scores: Tensor, labels: Tensor, *, given: str = "logits") -> float:
     """The temperature T with the least mean negative log-likelihood, equation (sbn-temperature).
 
@@ -68,6 +69,7 @@ def fit_temperature(scores: Tensor, labels: Tensor, *, given: str = "logits") ->
     return math.exp(0.5 * (low + high))
 
 
+@of_arrays
 def apply_temperature(scores: Tensor, temperature: float, *, given: str = "logits") -> Tensor:
     """Probabilities softmax(logits / T), or p^(1/T) / sum p^(1/T), equations (sbn-temperature) and (fnd-temperature).
 

@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
-from bnnlib.metrics._arguments import check_distributions
+from bnnlib.metrics._arguments import check_distributions, of_arrays
 
 
+@of_arrays
 def predictive_entropy(probabilities: Tensor) -> Tensor:
     """Entropy -sum_c p_c log p_c of each row, equation (sbn-entropy): from 0 to log(classes), in nats.
 
@@ -29,6 +30,7 @@ def predictive_entropy(probabilities: Tensor) -> Tensor:
     return torch.special.entr(probabilities.double()).sum(dim=1)
 
 
+@of_arrays
 def entropy_split(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Entropy of the averaged prediction, its mean over the draws, and their difference: the mutual information.
 
@@ -59,6 +61,7 @@ def entropy_split(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return total, aleatoric, (total - aleatoric).clamp_min(0.0)
 
 
+@of_arrays
 def auroc(unknown_scores: Tensor, known_scores: Tensor) -> float:
     """Area under the ROC curve of telling unknown from known inputs by a score, equation (sbn-auroc), in percent.
 

@@ -87,6 +87,7 @@ def to_bayesian(
         ValueError: unknown layer or setting value, nothing to convert, a pattern that fits nothing, or
             something unsupported with unsupported="error".
         TypeError: a setting that these layers do not have, or one that they need is missing; the message lists them.
+            Or the model is no module.
 
     Example:
         >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
@@ -97,6 +98,10 @@ def to_bayesian(
     kinds = LAYERS[check_choice("layer", layer, tuple(LAYERS))]
     _check_settings(layer, settings)
     check_choice("unsupported", unsupported, UNSUPPORTED)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model is {model!r}, but it must be a torch.nn.Module.")
+    if lazy := [name for name, p in model.named_parameters() if nn.parameter.is_lazy(p)]:
+        raise ValueError(f"{lazy[0]} of the model has no shape yet. Run one batch through the model first.")
     model = copied(model)
     chosen = _chosen(model, parameters)
     shared = _shared(model)
@@ -127,7 +132,8 @@ def to_bayesian(
         raise ValueError(
             f"{type(model).__name__} has no layer to convert: layer={layer!r} replaces plain "
             f"{' and '.join('nn.' + kind.__name__ for kind in kinds)} modules that `where` accepts and that are not "
-            "frozen: requires_grad_(True) thaws them."
+            "frozen: requires_grad_(True) thaws them. Layers that are Bayesian already stay, and those of "
+            "parametrizations such as weight_norm need remove_parametrizations first."
         )
     model = replaced(model, new)
     for module in model.modules():

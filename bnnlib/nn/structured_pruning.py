@@ -309,8 +309,14 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         """`input` with every unit multiplied by its noise, or by what `weight_mode` says.
 
         Raises:
-            ValueError: the input has another number of units along `dim`, or the generator is on another device.
+            ValueError: the input has another number of units along `dim`, or whole numbers, or the generator is on
+                another device.
         """
+        if not (input.is_floating_point() or input.is_complex()):
+            raise ValueError(
+                f"input has type {input.dtype}, in which noise of 0.99 would be 0, but it must be floating. Give "
+                "input.float()."
+            )
         dim = self.dim + input.dim() if self.dim < 0 else self.dim
         if not 0 <= dim < input.dim() or input.shape[dim] != self.num_units:
             raise ValueError(

@@ -265,6 +265,8 @@ def _mask_parameter(name: str, parameter: Tensor | None, mask: Tensor) -> None:
 def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion") -> nn.Module:
     """A deterministic copy at the posterior means without the lowest-ranked weights of the whole network.
 
+    Training it brings the zeros back; `Masks` of the copy hold them.
+
     Args:
         model: as for `weight_scores`; it is not changed.
         sparsity: share of the ranked weights to set to 0, in [0, 1).

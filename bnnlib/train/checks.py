@@ -138,9 +138,16 @@ def _pairs_all(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Ten
 
 @contextmanager
 def naming_dtypes(x: Tensor, y: Tensor) -> Iterator[None]:
-    """Context of a step, whose complaint of float64 says where that comes from."""
+    """Context of a step, whose complaint of float64, or of labels out of range, says where that comes from."""
     try:
         yield
+    except IndexError as error:
+        if "out of bounds" in str(error) and not y.is_floating_point():
+            raise IndexError(
+                f"{error} Labels run from {int(y.min())} to {int(y.max())}, but they must be below the number of the "
+                "model's outputs. Give the model one output a class, or the labels as 0, 1, 2 and so on."
+            ) from error
+        raise
     except RuntimeError as error:
         wide = [name for name, given in (("x", x), ("y", y)) if given.dtype == torch.float64]
         if wide and "double" in str(error).lower():

@@ -51,3 +51,12 @@ def test_partial_fit_knows_classes_that_come_later():
     assert model.classes_.tolist() == ["no", "yes"] and model.predict_proba(x).shape == (300, 2)
     with pytest.raises(ValueError, match=r"y has the label 'perhaps', but the classes are \['no', 'yes'\]\."):
         model.partial_fit(x[:2], ["no", "perhaps"])
+
+
+def test_logarithms_are_finite_where_probabilities_are_not_above_zero():
+    x = np.linspace(-1.0, 1.0, 60)[:, None]
+    model = SparseClassifier("gaussian", (4,), epochs=200, learning_rate=0.03, random_state=0).fit(x, x[:, 0] > 0)
+    for model.temperature_ in (1.0, 0.7):
+        far = model.predict_log_proba(1e5 * x)
+        assert np.isfinite(far).all() and (model.predict_proba(1e5 * x) == 0).any()
+        np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1.0, rtol=1e-12)

@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 from bnnlib.estimators import SparseClassifier, SparseRegressor, predict_interval
+from bnnlib.train import DivergedError
 from tests.bnnlib.estimators.tables import classes, table
 from tests.refused import refusals
 
@@ -54,12 +55,23 @@ SETTINGS = [
     ({"fdr": 5}, "fdr is 5"),
     ({"groups": ["a"]}, "1 labels, but X has 8"),
     ({"groups": "dummies"}, "'auto', None"),
+    ({"groups": 5}, "groups is 5, but it must be 'auto', None"),
+    ({"n_jobs": 0}, "n_jobs is 0, but it must be a number of threads"),
+    ({"n_jobs": "a"}, "n_jobs is 'a'"),
+    ({"random_state": "a"}, "random_state is 'a', but it must be an integer from 0"),
 ]
 DATA = [
     (lambda: fitted(np.where(X == X[3, 3], np.nan, X)), "contains NaN"),
     (lambda: fitted(holes()), r"NaN: 2 of 20 values are missing in the column 'c'.*SimpleImputer"),
     (lambda: fitted(town("town")), r"text in the column 'town', such as '(Bern|Graz)'.*OneHotEncoder"),
     (lambda: fitted(town("town").to_numpy()), "text in column 8"),
+    (lambda: fitted(holes().astype("object").where(lambda frame: frame.notna(), pd.NA)), "NaN: 2 of 20 values"),
+    (lambda: fitted(pd.DataFrame(X).astype(pd.SparseDtype(float))), r"sparse in the column 0.*to_dense\(\)"),
+    (lambda: fitted(y=np.where(Y > 1000.0, np.nan, Y)), r"y contains NaN: \d+ of 20 values are missing\. Leave"),
+    (lambda: fitted(y=pd.date_range("2024-01-01", periods=20)), "y holds dates or times, but regression"),
+    (lambda: SparseClassifier().fit(X, pd.Series(["a", None] * 10, dtype="string")), "10 of 20 values are missing"),
+    (lambda: SparseClassifier().fit(X, np.array(["a", 1] * 10, dtype=object)), "labels such as 'a' and 1, which"),
+    (lambda: SparseRegressor(hiden=(3,)), r"SparseRegressor does not know hiden\. It takes .*hidden", TypeError),
     (lambda: fitted(y=Y[:-1]), "inconsistent numbers of samples"),
     (lambda: fitted(torch.utils.data.DataLoader([1, 2])), r"X is a DataLoader, but it must be an array .* partial_fit",
      TypeError),
@@ -103,12 +115,49 @@ def test_prediction(regressor):
             call()
 
 
+FAST = {"hidden": (2,), "epochs": 1, "method": "gaussian", "random_state": 0}
+
+
 def test_tensors_are_arrays():
     x, labels = classes(rows=20, names=(0, 1))
-    settings = {"hidden": (2,), "epochs": 1, "method": "gaussian", "random_state": 0}
-    of_tensors = SparseClassifier(**settings).fit(torch.from_numpy(x), torch.from_numpy(labels))
-    of_arrays = SparseClassifier(**settings).fit(x, labels)
-    assert np.array_equal(of_tensors.predict(torch.from_numpy(x)), of_arrays.predict(x))
+    inputs = torch.from_numpy(x).requires_grad_()
+    of_tensors = SparseClassifier(**FAST).fit(inputs, torch.from_numpy(labels))
+    of_arrays = SparseClassifier(**FAST).fit(x, labels)
+    assert np.array_equal(of_tensors.predict(inputs), of_arrays.predict(x))
+
+
+def test_new_rows_are_refused_as_those_of_the_fit():
+    frame = holes().fillna(0.0)
+    model = SparseRegressor(**FAST).fit(frame, Y)
+    with pytest.raises(ValueError, match="text in the column 'b'"):
+        model.predict(frame.assign(b="q"))
+    with pytest.raises(ValueError, match="NaN: 2 of 20 values are missing in the column 'c'"):
+        model.predict(holes())
+
+
+def test_labels_of_pandas_stay_boolean():
+    model = SparseClassifier(**FAST).fit(X, pd.Series([True, False] * 10, dtype="boolean"))
+    assert model.classes_.dtype == bool and model.predict(X).dtype == bool
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, lambda: torch.device("meta")])
+def test_contexts_of_others_do_not_reach_a_fit(context):
+    plain = SparseRegressor(**FAST).fit(X, Y).partial_fit(X, Y).predict(X, return_interval=True)
+    with context():
+        inside = SparseRegressor(**FAST).fit(X, Y).partial_fit(X, Y).predict(X, return_interval=True)
+        SparseRegressor(**FAST).partial_fit(X, Y)
+    for one, other in zip(plain, inside, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("method", "rate"), [("gaussian", 10), ("gaussian", 1e4), ("spike_slab", 100), ("horseshoe", 100), ("sghmc", 0.3)]
+)
+def test_a_training_that_diverged_is_no_model(method, rate):
+    x, y = np.random.default_rng(0).normal(size=(2, 60, 3))
+    settings = {"hidden": (4,), "epochs": 20, "prior_inclusion_probability": 0.1, "refit": False, "n_replicates": 1}
+    with pytest.raises(DivergedError, match=r"(?i)lower (the )?learning.rate"):
+        SparseRegressor(method, **settings, learning_rate=rate, random_state=0).fit(x, 2.0 * x[:, 0] + 0.5 * y[:, 0])
 
 
 @pytest.mark.parametrize("framed", [True, False])

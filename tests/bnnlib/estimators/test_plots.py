@@ -304,6 +304,7 @@ REFUSED = [  # of a regressor and a classifier that are fitted
     (lambda r, c: plot_inclusion(make_pipeline(r)), "best_estimator_"),
     (lambda r, c: plot_dependence(r, X, 0, ax=plt.subplots(2)[1]), "ax holds 2 axes, but 1 are drawn"),
     (lambda r, c: plot_dependence(r, X, 8), r"features has 8, but the columns of X are 0 to 7"),
+    (lambda r, c: plot_dependence(r, X * np.nan, 1), r"features has 'input 1', of which every value is missing"),
     (lambda r, c: plot_dependence(c, X, 1, target="maybe"), "target is 'maybe'"),
     (lambda r, c: plot_calibration(Says(), X[:2, :1] * 0.0, ["no", "maybe"]), "y has the label 'maybe'"),
     (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), "X has 3 rows and y has 2"),

@@ -46,3 +46,11 @@ def test_ece_in_bins_of_equal_mass():
     labels = torch.tensor([0, 1, 0, 1])
     found = metrics.ece(torch.stack([top, 1.0 - top], dim=1), labels, num_bins=2, equal_mass=True)
     assert found == pytest.approx(100.0 * 0.5 * (0.65 + 0.15), rel=1e-5)
+
+
+def test_arrays_and_lists_are_tensors_too():
+    logits, labels = rows()
+    probabilities = logits.softmax(dim=1)
+    assert metrics.nll(probabilities.numpy(), labels=labels.numpy()) == metrics.nll(probabilities, labels)
+    assert metrics.accuracy(probabilities.tolist(), labels.tolist()) == metrics.accuracy(probabilities, labels)
+    assert metrics.rmse([0.0, 0.0], [3.0, 3.0]) == 3.0

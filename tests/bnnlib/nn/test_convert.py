@@ -114,3 +114,13 @@ def test_frozen_layers_stay_as_they_are():
     assert isinstance(named[0], bnn.BayesianLayer) and not named[0].weight_rho.requires_grad
     with pytest.raises(ValueError, match="thaws them"):
         bnn.to_bayesian(network.requires_grad_(False))
+
+
+def test_why_nothing_is_converted():
+    for module in (bnn.GaussianLinear(2, 3), nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))):
+        with pytest.raises(ValueError, match=r"Bayesian already stay.*remove_parametrizations"):
+            bnn.to_bayesian(module, "horseshoe", unsupported="keep")
+    with pytest.raises(ValueError, match=r"0\.weight of the model has no shape yet\. Run one batch"):
+        bnn.to_bayesian(nn.Sequential(nn.LazyLinear(3)))
+    with pytest.raises(TypeError, match=r"model is 'x', but it must be a torch\.nn\.Module"):
+        bnn.to_bayesian("x")

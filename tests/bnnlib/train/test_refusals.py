@@ -181,3 +181,8 @@ def test_a_checkpoint_of_another_run_is_refused(case, tmp_path):
     first(checkpoint=EveryStep(tmp_path / "run.pt"))
     with pytest.raises(ValueError, match=message):
         other(checkpoint=EveryStep(tmp_path / "run.pt"))
+
+
+def test_labels_beyond_the_outputs_are_named():
+    with pytest.raises(IndexError, match=r"Labels run from 0 to 7, but they must be below the number of the model's"):
+        trained((X[:16], torch.arange(16) % 8))
