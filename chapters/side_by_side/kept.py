@@ -30,7 +30,7 @@ def effects(task: str, metric: str = "rmse", rule: str = OTHER, budget: int = 1)
     known = {one: pair for one, pair in both.items() if len(pair[1])}
     if not known or any(len(new) != len(old) for new, old in known.values()):
         return {}
-    return _judged(task, metric, {one: new - old for one, (new, old) in known.items()}, "deterministic")
+    return _judged(task, metric, {one: new - old for one, (new, old) in known.items()}, "deterministic", budget)
 
 
 def beside(
@@ -49,7 +49,7 @@ def beside(
     base, silent = by_rule(reference), KEEPS_ALL if metric == "selection_error" else ()
     found = {one: by_rule(one) for one in (*METHODS, *RIVALS) if one != reference and one not in silent}
     found = {one: numbers - base for one, numbers in found.items() if len(numbers) == len(base)}
-    return _judged(task, metric, found, reference)
+    return _judged(task, metric, found, reference, budget)
 
 
 def by_trials(task: str, metric: str, reference: str, wide: bool = False) -> list[Verdicts]:
@@ -64,9 +64,9 @@ def by_trials(task: str, metric: str, reference: str, wide: bool = False) -> lis
     return every if all(every) else []
 
 
-def _judged(task: str, metric: str, gaps: Mapping[str, Values], reference: str) -> Verdicts:
+def _judged(task: str, metric: str, gaps: Mapping[str, Values], reference: str, budget: int) -> Verdicts:
     _, sign, region = QUESTIONS[metric]
-    region = region if region > 0.0 else -region * abs(float(values(task, 1, reference, metric).mean()))
+    region = region if region > 0.0 else -region * abs(float(values(task, budget, reference, metric).mean()))
     return judge(gaps, sign, region, catalog.get(experiment_of(task)).overlap)
 
 

@@ -78,7 +78,18 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[key] = lab.number(found.mean() if len(found) else None, form)
     taken = values("simulation-2", 4, "gradual_pruning", "fpr")
     said["pruned-wrong"] = lab.number(taken.mean() if len(taken) else None, "{:.0f}")
-    return said | _selecting() | _kept() | _wide() | _trials() | _images() | _attacked() | _tables() | _tables_later()
+    return (
+        said
+        | _selecting()
+        | _kept()
+        | _wide()
+        | _wide_later()
+        | _trials()
+        | _images()
+        | _attacked()
+        | _tables()
+        | _tables_later()
+    )
 
 
 def _selecting() -> dict[str, str]:
@@ -143,6 +154,40 @@ def _wide() -> dict[str, str]:
         same = [one.mean() for one in wrong if len(one)]
         assert same in ([100.0, *same[1:2], 100.0], []), "all as before"
         said[f"{name}-dirac-wrong"] = lab.number(wrong[1].mean() if len(wrong[1]) else None, "{:.0f}")
+    return said
+
+
+def _wide_later() -> dict[str, str]:
+    """What learning rates up to 0.1 change in the simulations at four times the budget, see PROTOCOL, (b)."""
+    said: dict[str, str] = {}
+    words: dict[str, list[str]] = {"sparse_vd": [], "spike_slab": [], "unit_noise": [], "of the sampler": []}
+    passed = {}
+    for task, short in SHORT.items():
+        pair = [values(task, 4, "sparse_vd", "rmse", kept.WIDE), values(task, 4, "sghmc_sa", "rmse")]
+        known = len(pair[0]) == len(pair[1]) > 1
+        said[f"wide-ahead-{short}-4"] = lab.gap(*estimate((pair[0] - pair[1]).tolist())) if known else lab.number(None)
+        beside, first, inputs = (
+            kept.beside(task, metric, reference, kept.WIDE, 4)
+            for metric, reference in (("rmse", "ensemble"), ("rmse", "sghmc_sa"), ("selection_error", "lasso"))
+        )
+        if beside:
+            words["sparse_vd"].append(first["sparse_vd"]["verdict"])
+            words["of the sampler"].append(first["unit_noise"]["verdict"])
+            for one in ("spike_slab", "unit_noise"):
+                words[one].append(beside[one]["verdict"])
+            passed[task] = [one for one, row in inputs.items() if row["verdict"] == "better"]
+    yes, no = "better", "undecided"
+    assert words["sparse_vd"] in ([], [yes] * 3), "ahead of the sampler, which keeps its box"
+    assert words["spike_slab"] in ([], [yes, yes, no]), "the Dirac form, beside the ensemble"
+    assert words["unit_noise"] in ([], [yes] * 3) and words["of the sampler"] in ([], [no, no, yes]), words
+    assert list(passed.values()) in ([], [["gaussian_spike_slab"], [], ["unit_noise"]]), "who passes the lasso"
+    for key, task, method, kind in (
+        ("wide-gauss-error-4", "simulation-2", "gaussian_spike_slab", kept.WIDE),
+        ("wide-noise-error-4", "correlated", "unit_noise", kept.WIDE),
+        ("lasso-error-correlated", "correlated", "lasso", "tuned"),
+    ):
+        found = values(task, 4, method, "selection_error", kind)
+        said[key] = lab.number(found.mean() if len(found) else None, "{:.0f}")
     return said
 
 
