@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -46,13 +48,20 @@ class SparseEstimator(Selection, Saved, Settings):
     original_: np.ndarray
     groups_: np.ndarray
     _unsettled: str | None = None
-    _tells = True  # the rows held out are met better than by their mean, or the shares of their classes
+    _tells = False  # the rows held out are met better than by their mean, or the shares of their classes
     _idle = ""  # why there is nothing to select
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        whole = inspect.signature(cls.__init__)  # else it would be that of __new__
+        cls.__signature__ = whole.replace(parameters=list(whole.parameters.values())[1:])
+
     def __new__(cls, *_: Any, **given: Any) -> Self:
-        names = cls._get_param_names()
-        if unknown := sorted(given.keys() - names):
-            raise TypeError(f"{cls.__name__} does not know {', '.join(unknown)}. It takes {', '.join(names)}.")
+        names = inspect.signature(cls.__init__).parameters
+        passes_on = any(one.kind is one.VAR_KEYWORD for one in names.values())
+        if not passes_on and (unknown := sorted(given.keys() - names)):
+            takes = ", ".join(cls._get_param_names())
+            raise TypeError(f"{cls.__name__} does not know {', '.join(unknown)}. It takes {takes}.")
         return super().__new__(cls)
 
     # what the two do differently
@@ -307,14 +316,17 @@ class SparseEstimator(Selection, Saved, Settings):
         batch = self._count("batch_size")
         told = f"network of {rows.x.shape[1]} inputs" if self.verbose else False
         self.network_.train_on(*rows.tensors(), epochs, batch, num_data, told, warm_up)
-        some = rows.tensors()[0][:_ROWS], self.seed_, _FEW_DRAWS
-        outputs, noise = (torch.zeros(1) if part is None else part for part in held_outputs(self.network_, *some))
-        # later parts may lie elsewhere; of logits a hundred is much
-        spread = 100.0 if rows.classes else max(1.0, float(np.sqrt(np.mean(np.square(rows.y)))))
-        if not outputs.square().mean().sqrt() < _OUTSIDE * spread or not noise.max() < _OUTSIDE**2 * spread:
+        x, y, weights = torch.from_numpy(rows.x[:_ROWS]).float(), rows.y[:_ROWS], rows.weights[:_ROWS]
+        outputs, noise = held_outputs(self.network_, x, self.seed_, _FEW_DRAWS)
+        squares = outputs.double().square().mean(dim=tuple({*range(outputs.ndim)} - {outputs.ndim - 2}))
+        size, most = np.average(squares.numpy(), weights=weights) ** 0.5, 0.0 if noise is None else float(noise.max())
+        # later parts of the data may lie elsewhere: of them only what is finite is asked; of logits a hundred is much
+        usual = np.average(np.square(y.reshape(len(y), -1)).mean(axis=1), weights=weights) ** 0.5
+        spread = (100.0 if rows.classes else max(1.0, float(usual))) if warm_up else math.inf
+        if not size < _OUTSIDE * spread or not most < _OUTSIDE**2 * spread:
             raise DivergedError(
                 f"the training diverged: scaled outputs are as large as {float(outputs.abs().max()):.2g} and the noise "
-                f"{float(noise.max()):.2g}. Lower learning_rate, now {self._rate():g}."
+                f"{most:.2g}. Lower learning_rate, now {self._rate():g}."
             )
 
     def _end(self) -> None:
@@ -359,9 +371,11 @@ def threads(n_jobs: int | None) -> Iterator[None]:
     from joblib import effective_n_jobs
 
     before = torch.get_num_threads()
+    # a device that is set costs every operation some Python
+    device = nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu")
     torch.set_num_threads(effective_n_jobs(1 if n_jobs is None else n_jobs))
     try:
-        with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
+        with torch.inference_mode(False), torch.enable_grad(), device:
             yield
     finally:
         torch.set_num_threads(before)

@@ -65,8 +65,9 @@ def _found(estimator: Any, target_spread: Any):
             SelectionWarning,
         )
     selects = estimator.method != "gaussian"
-    if estimator._idle:
-        yield f"{estimator._idle}: there is nothing to select, and predict answers the mean.", SelectionWarning
+    if estimator._idle and selects and not estimator.support_.any():
+        answers = "the mean, or the shares of the classes"
+        yield f"{estimator._idle}: there is nothing to select, and predict answers {answers}.", SelectionWarning
     elif selects and not estimator.support_.any():
         likeliest = int(estimator.path_inclusion_probability_.argmax())
         tested = f" at a false-discovery rate of {estimator.fdr:g}" if estimator.fdr is not None else ""

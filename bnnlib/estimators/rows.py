@@ -80,11 +80,19 @@ def _missing(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind != "O":
         return values != values
     # pandas' NA is of no truth, not even of NA != NA
-    return np.array([v is None or type(v).__name__ == "NAType" or v != v for v in values.ravel().tolist()], dtype=bool)
+    return np.array(
+        [
+            v is None or type(v).__name__ == "NAType" or (np.ndim(v) == 0 and bool(v != v))
+            for v in values.ravel().tolist()
+        ],
+        dtype=bool,
+    )
 
 
 def check_targets(y: Any, numbers: bool) -> None:
     """Refuse targets that are missing, labels of several kinds, and numbers that are written as text or dates."""
+    if hasattr(y, "toarray"):
+        return  # scikit-learn says what to do with sparse ones
     held = np.asarray(y)
     if y is not None and (missing := _missing(held)).any():
         raise ValueError(

@@ -39,7 +39,7 @@ class Choice(NamedTuple):
     p_values: np.ndarray | None = None  # of the network's inputs, where a false-discovery rate is asked for
     rows: np.ndarray | None = None  # those of `held`
     doubtful: bool = False  # the linear model is better than the network that selects, and selects in its place
-    tells: bool = True  # better than the mean, or the shares of the classes
+    tells: bool = False  # better than the mean, or the shares of the classes
     idle: str = ""  # why there is nothing to select
 
 
@@ -49,11 +49,12 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     effort = len(probabilities) * Layout(sizes, 1).num_parameters
     folds = Folds.divide(len(rows.x), rows.y if rows.classes else None, effort, seed)
     explored, groups = None, members(estimator.groups_[estimator.used_])
+    flat = "every input is constant" if not np.ptp(rows.x, axis=0).any() else ""
+    idle = flat if np.ptp(rows.y, axis=0).any() else "y is constant"
     if linear:
         starts = estimator._count("n_replicates")
         explored = explore(rows.x, rows.y, rows.classes, rows.weights, groups, folds, starts, seed)
-        idle = "y is constant" if not np.ptp(rows.y, axis=0).any() else "every input is constant"
-        if estimator.fdr is None and (idle[0] == "y" or not np.ptp(rows.x, axis=0).any()):
+        if estimator.fdr is None and idle:
             only = _entry((), explored.probability, False, explored.held, explored.held)
             model = True, explored.probability, explored.probability, False, explored.scale
             return Choice(*model, explored, explored.held, (only,), rows=folds.test.ravel(), idle=idle)
@@ -93,7 +94,7 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     doubtful = explored is not None and not (is_linear or refit) and better(explored.held, helds[first])
     tells = better(held, _nothing(rows, index))
     model = is_linear, probability, probabilities[first], refit, scale
-    return Choice(*model, explored, held, tuple(table), p, index, doubtful, tells)
+    return Choice(*model, explored, held, tuple(table), p, index, doubtful, tells, idle)
 
 
 def _nothing(rows: Rows, index: np.ndarray) -> Held:

@@ -1,6 +1,7 @@
 """Checks of what a metric is given; their messages say what was given, what is allowed and what to do."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,12 +16,18 @@ Metric = TypeVar("Metric", bound=Callable[..., Any])
 def of_arrays(metric: Metric) -> Metric:
     """The metric, of NumPy's arrays and of lists too."""
 
-    def tensor(value: Any) -> Any:
-        return torch.as_tensor(value) if isinstance(value, np.ndarray | list) else value
+    parameters = inspect.signature(metric).parameters
+    arrays = {name for name, one in parameters.items() if "Tensor" in str(one.annotation)}
+
+    def tensor(name: str, value: Any) -> Any:
+        # a copy, in double precision where Python's numbers are, whatever the strides
+        given = name in arrays and isinstance(value, np.ndarray | list)
+        return torch.from_numpy(np.array(value, order="C")) if given else value
 
     @functools.wraps(metric)
     def of(*args: Any, **named: Any) -> Any:
-        return metric(*map(tensor, args), **{name: tensor(value) for name, value in named.items()})
+        known = [tensor(*pair) for pair in zip(parameters, args, strict=False)]
+        return metric(*known, *args[len(known) :], **{name: tensor(name, value) for name, value in named.items()})
 
     return of  # type: ignore[return-value]
 

@@ -64,6 +64,9 @@ def test_a_coin_stays_a_coin_and_weights_are_shares():
     log_p = np.log(rng.dirichlet([1.0, 1.0], 40))
     one, other = (Held.of_labels(log_p, labels, weight * np.ones(40)).tempered() for weight in (1.0, 1e-3))
     assert one.temperature == other.temperature > 1.0
+    # nor does one row far outside, however sure it is and rightly
+    sure = Held.of_labels(np.vstack([log_p, [[-1e4, 0.0]]]), np.append(labels, 1), np.ones(41)).tempered()
+    assert sure.temperature == one.temperature
 
 
 @pytest.mark.slow
@@ -188,6 +191,15 @@ def test_what_is_constant_is_told_and_no_network_is_tried(constant):
     with pytest.warns(SelectionWarning, match=f"{constant} constant: there is nothing to select"):
         model = SparseRegressor().fit(x, y)
     assert model.hidden_ == () and len(model.candidates_) == 1 and not model.support_.any()
+    with pytest.warns(SelectionWarning, match=f"{constant} constant: there is nothing to select"):
+        SparseRegressor(hidden=(4,), refit=False, epochs=100, learning_rate=0.03, random_state=0).fit(x, y)
+
+
+def test_what_was_not_measured_is_not_said():
+    x, y = np.random.default_rng(0).normal(size=(2, 60, 3))
+    settings = {"hidden": (4,), "refit": False, "prior_inclusion_probability": 0.01, "learning_rate": 0.03}
+    with pytest.warns(SelectionWarning, match="predict answers little more than the mean"):
+        SparseRegressor(**settings, epochs=400, random_state=0).fit(x, y[:, 0])
 
 
 def test_an_interrupted_fit_leaves_what_was_there(monkeypatch):

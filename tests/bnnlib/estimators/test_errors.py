@@ -1,5 +1,7 @@
 """Every wrong input has its own words: what was given, what is allowed, what to do."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -158,6 +160,25 @@ def test_a_training_that_diverged_is_no_model(method, rate):
     settings = {"hidden": (4,), "epochs": 20, "prior_inclusion_probability": 0.1, "refit": False, "n_replicates": 1}
     with pytest.raises(DivergedError, match=r"(?i)lower (the )?learning.rate"):
         SparseRegressor(method, **settings, learning_rate=rate, random_state=0).fit(x, 2.0 * x[:, 0] + 0.5 * y[:, 0])
+
+
+def test_a_fit_that_did_not_diverge_is_a_model():
+    x, y = np.random.default_rng(0).normal(size=(2, 200, 3))
+    x[0, 0], weights = 1e4, np.where(np.arange(200), 1.0, 1e-8)  # a row that is told to count for nothing
+    model = SparseRegressor(**FAST).fit(x, x[:, 0] + 0.1 * y[:, 0], sample_weight=weights)
+    assert np.isfinite(model.predict(x)).all()
+    late = SparseRegressor(**FAST).partial_fit(x[1:3] / 1e3, y[1:3, 0])
+    late.partial_fit(x[1:], y[1:, 0])  # of rows in another unit than the first
+
+
+def test_the_settings_are_the_signature():
+    assert list(inspect.signature(SparseRegressor).parameters)[:2] == ["method", "hidden"]
+
+    class Own(SparseRegressor):
+        def __init__(self, **more):
+            super().__init__(hidden=(3,), **more)
+
+    assert Own(epochs=3).epochs == 3
 
 
 @pytest.mark.parametrize("framed", [True, False])

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -77,3 +78,9 @@ def test_crps_of_a_normal_and_of_draws_alone():
     alone = metrics.crps(draws, torch.tensor([0.2]))
     assert float(alone) == pytest.approx(0.5 * (1.2 + 0.3) - 0.375)
     assert metrics.crps(torch.zeros(2, 4, 3), torch.zeros(4, 3), dim=1).shape == (4,)
+
+
+def test_lists_and_arrays_keep_their_digits_and_their_order():
+    assert metrics.rmse([16777217.0], [16777216.0]) == 1.0  # the same in single precision
+    some = np.arange(4.0).reshape(2, 2)
+    assert metrics.rmse(some[::-1], some, dim=[0, 1]) == 2.0
