@@ -65,7 +65,7 @@ def _found(estimator: Any, target_spread: Any):
             SelectionWarning,
         )
     selects = estimator.method != "gaussian"
-    if estimator._idle and selects and not estimator.support_.any():
+    if estimator._idle:
         answers = "the mean, or the shares of the classes"
         yield f"{estimator._idle}: there is nothing to select, and predict answers {answers}.", SelectionWarning
     elif selects and not estimator.support_.any():
