@@ -88,6 +88,7 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         | _images()
         | _attacked()
         | _tables()
+        | _tables_wide()
         | _tables_later()
     )
 
@@ -325,6 +326,19 @@ def _tables() -> dict[str, str]:
         said[f"tables-{key}"] = lab.number(rival.count("better") if all(rival) else None, "{:.0f}", ordered=True)
         assert dict(zip(TABLES, rival, strict=True))["kin8nm"] in (None, "worse"), "the network is ahead of both"
     return said
+
+
+def _tables_wide() -> dict[str, str]:
+    """What learning rates up to 0.1 change on nine UCI sets beside one network with them, see PROTOCOL, (a)."""
+    every = [kept.beside(name, "rmse", "deterministic", kept.WIDE) for name in TABLES]
+    whole = all(every)
+    better = [{one for one, row in found.items() if row["verdict"] == "better"} for found in every]
+    assert not whole or not set(METHODS) & set().union(*better), "one network first, with either range"
+    assert not whole or [name for name, one in zip(TABLES, better, strict=True) if one] == ["power", "protein"], better
+    worse = [found["ensemble"]["verdict"] for found in every].count("worse") if whole else None
+    trees = sum("gradient_boosting" in one for one in better) if whole else None
+    counts = {"ensemble": worse, "trees": trees}
+    return {f"wide-tables-{key}": lab.number(count, "{:.0f}", ordered=True) for key, count in counts.items()}
 
 
 def _tables_later() -> dict[str, str]:
