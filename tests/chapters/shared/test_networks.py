@@ -150,7 +150,7 @@ test_bad_arguments_are_refused = refusals(
     [
         (lambda: mlp((3,)), "at least an input"),
         (lambda: mlp((3, 0, 1)), "sizes is 0"),
-        (lambda: mlp((3, 1), "swish"), "'swish'.*relu, tanh"),
+        (lambda: mlp((3, 1), "swish"), "'swish'.*'relu', 'tanh'"),
         (lambda: resnet(21), "multiple of 6"),
         (lambda: resnet(2), "at least 8"),
         (lambda: resnet(20, 0), "width is 0"),

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from chapters.unit_noise import formulas, prices
-from chapters.unit_noise.figures import plane
+from chapters.unit_noise.figures.method import plane
 from chapters.unit_noise.figures.results import HALF_BELL
 
 
