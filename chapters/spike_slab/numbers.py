@@ -136,11 +136,12 @@ def _normal() -> dict[str, str]:
     """Simulation II with normal inputs: both starts and slabs, and the better start beside the rivals."""
     said = {}
     forms = {"": ("rmse_test", "{:.2f}"), "-active": ("sparsity", "{:.0f}"), "-fpr": ("fpr", "{:.0f}")}
-    shown = {"": NORMAL, "-kaiming": KAIMING, "-slab": f"{NORMAL}, {SLAB}"}
+    shown = {"": NORMAL, "-kaiming": KAIMING, "-slab": f"{NORMAL}, {SLAB}", "-both": f"{KAIMING}, {SLAB}"}
     for (key, setting), (name, (metric, form)) in itertools.product(shown.items(), forms.items()):
         found = _values(TWO, setting, "SVBNN", metric)[:10]  # as many as the other starts have
         said[f"2-normal{key}{name}"] = lab.number(found.mean() if found.size else None, form, found.size or None)
-    del said["2-normal-slab-active"], said["2-normal-slab-fpr"]
+    for slab, what in itertools.product(("slab", "both"), ("active", "fpr")):
+        del said[f"2-normal-{slab}-{what}"]
     half = PROBLEMS["2-normal"].num_samples / 2
     old, new = (
         half * _values(TWO, one, "SVBNN", "rmse_train") ** 2 + _values(TWO, one, "SVBNN", "kl")
