@@ -21,6 +21,7 @@ NETWORKS = {"lenet": "LeNet-5", "vgg": "VGG-11", "resnet": "ResNet-18"}
 DEEP = ("vgg", "resnet")
 RUNGS = {"sbn": "SBN"} | {name.split()[1]: name for name in STORED}  # of the ladder to whole batches
 AGAIN = ("sbn-noise", "LeNet-5")  # networks of one epoch that were trained again
+AGAIN_FIVE = ("sbn-noise-five", "LeNet-5, 5 epochs")
 LAWS = {"mu": "mean", "sigma": "scale"}
 KINDS = ("known", "unknown")
 BOUND = 0.05  # of a fit that is called accurate, declared in `real_noise`
@@ -156,23 +157,22 @@ def _whole() -> dict[str, str]:
 
 def _noise() -> dict[str, str]:
     """Networks of LeNet-5 trained again: temperatures on both sides, spreads, exchanges, averages and fits."""
-    texts = {
-        f"again-{name}": lab.difference(*AGAIN, REAL, "BN", metric, _digits(metric))
-        for name, metric in (("auroc", "auroc"), ("both", "auroc_scaled"), ("nll", "nll_scaled"))
-    }
+    texts = {"again-nll": lab.difference(*AGAIN, REAL, "BN", "nll_scaled", 3)}
+    shown = {"auroc": "auroc", "both": "auroc_scaled"} | {f"T{heat:.0f}": f"auroc_T{heat:.0f}" for heat in HEATS}
+    for key, place in (("again", AGAIN), ("five", AGAIN_FIVE)):
+        texts |= {f"{key}-{name}": lab.difference(*place, REAL, "BN", metric) for name, metric in shown.items()}
+        # BN with a temperature, mini-batches without
+        texts[f"{key}-alone"] = lab.gap(*_apart(place, REAL, "auroc", "BN", "auroc_T4"), 2)
     texts["again-plug"] = lab.difference(*AGAIN, REAL, CONTROL, "auroc")
     texts["again-beyond"] = lab.difference(*AGAIN, REAL, "SBN", "auroc_scaled")  # draws of r
     texts["again-beyond-T4"] = lab.difference(*AGAIN, REAL, "SBN", "auroc_T4")
-    texts["again-alone"] = lab.gap(*_apart(REAL, "auroc", "BN", "auroc_T4"), 2)  # BN with it, mini-batches without
     for name, metric, form in (("plain", "nll", "{:.3f}"), ("warm", "nll_T4", "{:.2f}")):
         texts[f"again-nll-{name}"] = lab.number(_average(*AGAIN, "BN", metric), form)
-    for heat in HEATS:
-        texts[f"again-T{heat:.0f}"] = lab.difference(*AGAIN, REAL, "BN", f"auroc_T{heat:.0f}")
     for short, method in (("sbn", "SBN"), ("real", REAL)):
         for what, kind in product(("margin", "spread"), KINDS):
             value = _average(*AGAIN, method, f"{what}_{kind}")
             texts[f"again-{short}-{what}-{kind}"] = lab.number(value, "{:.1f}" if what == "margin" else "{:.2f}")
-        texts[f"again-{short}-ranked"] = lab.gap(*_apart(method, "auroc_ranked", method, "auroc_own"), 2)
+        texts[f"again-{short}-ranked"] = lab.gap(*_apart(AGAIN, method, "auroc_ranked", method, "auroc_own"), 2)
     for name, method, other in (("fresh", ARITHMETIC, "BN"), ("mean", CONTROL, ARITHMETIC), ("draws", "SBN", CONTROL)):
         for metric in ("auroc", "error_test", "nll"):
             place = f"again-{name}-{metric.removesuffix('_test')}"
@@ -185,9 +185,9 @@ def _noise() -> dict[str, str]:
     return texts | {f"again-{short}": lab.number(_worst(what), "{:.3f}") for short, what in LAWS.items()}
 
 
-def _apart(method: str, metric: str, other: str, other_metric: str) -> tuple[float, float, int]:
-    """As `_across`, of the networks that were trained again."""
-    ours, theirs = lab.stored_values(*AGAIN, method, metric), lab.stored_values(*AGAIN, other, other_metric)
+def _apart(place: tuple[str, str], method: str, metric: str, other: str, other_metric: str) -> tuple[float, float, int]:
+    """As `_across`, of networks that were trained again."""
+    ours, theirs = lab.stored_values(*place, method, metric), lab.stored_values(*place, other, other_metric)
     return lab.estimate(ours - theirs if len(ours) == len(theirs) else [])
 
 
@@ -336,7 +336,7 @@ def _claims() -> None:
 
 
 def _again_claims(says: Callable, claim: Callable) -> None:
-    """What the networks of one epoch say that were trained again."""
+    """What the networks say that were trained again."""
 
     def less(method: str, other: str, metric: str) -> tuple[float, float, int]:
         return lab.paired_difference(*AGAIN, method, other, metric)
@@ -347,7 +347,12 @@ def _again_claims(says: Callable, claim: Callable) -> None:
         says(less(method, other, "auroc"), 1, f"AUROC, trained again: {method} above {other}")
     for heat in HEATS:
         says(less(REAL, "BN", f"auroc_T{heat:.0f}"), 0, f"AUROC, trained again: undecided at {heat} on both sides")
-    says(_apart(REAL, "auroc", "BN", "auroc_T4"), -1, "AUROC, trained again: BN alone at 4 above mini-batches")
+    for place in (AGAIN, AGAIN_FIVE):
+        says(
+            _apart(place, REAL, "auroc", "BN", "auroc_T4"), -1, "AUROC, trained again: BN alone at 4 above mini-batches"
+        )
+    for metric, sign in (("auroc", 1), ("auroc_scaled", 0), ("auroc_T2", 1), ("auroc_T4", 0), ("nll_scaled", 0)):
+        says(lab.paired_difference(*AGAIN_FIVE, REAL, "BN", metric), sign, f"{metric}, five epochs again, beside BN")
     says(less(REAL, "SBN", "auroc_scaled"), 0, "AUROC, trained again: with temperatures undecided beside SBN")
     says(less(REAL, "SBN", "auroc_T4"), -1, "AUROC, trained again: SBN above mini-batches at 4")
     for method, other in ((ARITHMETIC, "BN"), (CONTROL, ARITHMETIC)):
@@ -360,13 +365,13 @@ def _again_claims(says: Callable, claim: Callable) -> None:
     if len(errors[0]) == len(errors[1]) > 0:
         spared = np.round(5 * (errors[1] - errors[0])).astype(int)  # of 500 images
         claim(sorted(spared) == [0, 1, 1, 1, 1], "error, trained again: one image less in four networks of five")
-    exchanged = _apart(REAL, "auroc_ranked", REAL, "auroc_own")
+    exchanged = _apart(AGAIN, REAL, "auroc_ranked", REAL, "auroc_own")
     says(exchanged, 0, "exchanged by rank: undecided with mini-batches")
     share = -exchanged[0] / less(REAL, CONTROL, "auroc")[0]
     claim(not exchanged[2] or 0.4 < share < 0.6, "exchanged by rank: about half of the gain of mini-batches")
     lost = np.subtract(*(lab.stored_values(*AGAIN, REAL, f"auroc_{name}") for name in ("own", "ranked")))
     claim((lost > 0).all(), "exchanged by rank: every network loses with mini-batches")
-    drawn = _apart("SBN", "auroc_ranked", "SBN", "auroc_own")
+    drawn = _apart(AGAIN, "SBN", "auroc_ranked", "SBN", "auroc_own")
     says(drawn, 1, "exchanged by rank: nothing is lost with draws of r")
     claim(not drawn[0] >= 0.1, "exchanged by rank: with draws of r by less than a tenth of a point")
     kept = lab.stored_values(*AGAIN, "SBN", "entropy_rank")

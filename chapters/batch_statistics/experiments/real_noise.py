@@ -14,8 +14,8 @@ Real mini-batches 50 draws of the statistics of one of the 1,000 mini-batches
 A first run measured the fit (5 below) with moments of the 1,000 mini-batches and 2,000 fresh ones; this one has numbers
 of its own for it, and is otherwise the same.
 
-There are five networks of one epoch and three of five (those of five are `sbn-noise-five`, for which the time
-did not suffice: it can be run and has not). Each way has a temperature of its own, fitted by likelihood on 1,000
+There are five networks of one epoch and three of five (those of five are `sbn-noise-five`, run when
+the results of one epoch were known). Each way has a temperature of its own, fitted by likelihood on 1,000
 training images that were held out ("_scaled"), and is measured at the temperatures 2 and 4 too ("auroc_T2",
 "auroc_T4"), which nobody fitted; but both had been looked at on three of these networks and the same test images before
 this was written, and 4 had won.
