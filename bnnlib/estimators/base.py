@@ -6,7 +6,6 @@ import copy
 import inspect
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -23,9 +22,10 @@ from bnnlib.estimators.linear import Explored, Linear
 from bnnlib.estimators.notes import tell
 from bnnlib.estimators.rows import Rows, check_inputs, check_targets, check_weights, moments, originals
 from bnnlib.estimators.sampled import Sampled
-from bnnlib.estimators.search import SELECTING, Choice, choose, held_outputs
+from bnnlib.estimators.search import SELECTING, Choice, choose, held_outputs, idle
 from bnnlib.estimators.selection import Selection
 from bnnlib.estimators.settings import USUAL_RATE, WIDTHS, Settings, is_auto
+from bnnlib.estimators.threads import threads
 from bnnlib.estimators.variational import Variational
 from bnnlib.replicates import Layout
 
@@ -155,7 +155,7 @@ class SparseEstimator(Selection, Saved, Settings):
         held_out = self.fdr is not None or self.interval == "conformal" or self.noise == "heteroscedastic"
         if adapts or len(probabilities) > 1 or (is_auto(self.refit) and selects) or held_out:
             return choose(self, rows, sizes, adapts)
-        return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale())
+        return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale(), idle=idle(rows))
 
     def _fit_linear(self, rows: Rows, choice: Choice, explored: Explored) -> None:
         sizes = (rows.x.shape[1], rows.outputs)
@@ -215,6 +215,7 @@ class SparseEstimator(Selection, Saved, Settings):
 
         Raises:
             ValueError: as for `fit`, or a label is none of the classes.
+            DivergedError: the training left the finite numbers; the estimator is as before the call.
         """
         epochs = check_count("epochs", epochs)
         work, fresh = copy.copy(self), not hasattr(self, "network_")
@@ -322,11 +323,14 @@ class SparseEstimator(Selection, Saved, Settings):
         size, most = np.average(squares.numpy(), weights=weights) ** 0.5, 0.0 if noise is None else float(noise.max())
         # later parts of the data may lie elsewhere: of them only what is finite is asked; of logits a hundred is much
         usual = np.average(np.square(y.reshape(len(y), -1)).mean(axis=1), weights=weights) ** 0.5
-        spread = (100.0 if rows.classes else max(1.0, float(usual))) if warm_up else math.inf
+        # where rows are light the prior speaks, whose draws may be large
+        judged = warm_up and rows.weights.sum() >= 0.5 * len(rows.weights)
+        spread = (100.0 if rows.classes else max(1.0, float(usual))) if judged else math.inf
         if not size < _OUTSIDE * spread or not most < _OUTSIDE**2 * spread:
             raise DivergedError(
                 f"the training diverged: scaled outputs are as large as {float(outputs.abs().max()):.2g} and the noise "
-                f"{most:.2g}. Lower learning_rate, now {self._rate():g}."
+                f"{most:.2g}. Lower learning_rate, now {self._rate():g}"
+                + ("." if warm_up else ", or give X and y in the units of the first call.")
             )
 
     def _end(self) -> None:
@@ -360,22 +364,3 @@ class SparseEstimator(Selection, Saved, Settings):
                     scales.append(scale)
                 known = None if scales[0] is None else torch.cat([part for part in scales if part is not None])[:, None]
                 yield torch.cat(outputs), known
-
-
-@contextmanager
-def threads(n_jobs: int | None) -> Iterator[None]:
-    """Let PyTorch use `n_jobs` threads, -1 for all cores; None for one, the fastest for networks of a few units.
-
-    Contexts around it, such as `torch.no_grad()`, do not reach inside.
-    """
-    from joblib import effective_n_jobs
-
-    before = torch.get_num_threads()
-    # a device that is set costs every operation some Python
-    device = nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu")
-    torch.set_num_threads(effective_n_jobs(1 if n_jobs is None else n_jobs))
-    try:
-        with torch.inference_mode(False), torch.enable_grad(), device:
-            yield
-    finally:
-        torch.set_num_threads(before)

@@ -12,6 +12,7 @@ from torch import nn
 
 from bnnlib._files import DamagedFileError, sealed, unsealed, write_atomic
 from bnnlib.estimators.scatter import Scatter
+from bnnlib.estimators.threads import threads
 from bnnlib.train.checkpoint import plain
 
 _HEAD = b"bnnlib estimator 1\n"
@@ -80,13 +81,14 @@ class Saved:
         estimator = cls(**{key: _back(value) for key, value in content["settings"].items()})
         for key, value in content["fitted"].items():
             setattr(estimator, key, _back(value))
-        if "network" in content:
-            saved: Any = content["network"]
-            estimator.network_ = estimator._build(saved["sizes"], estimator.prior_inclusion_probability_)
-            estimator.network_.load_state_dict(saved["state"])
-            estimator.network_.remember(saved["memory"])
-        if "scatter" in content:
-            estimator._scatter = Scatter.of(content["scatter"], estimator.activation)
+        with threads(estimator.n_jobs):
+            if "network" in content:
+                saved: Any = content["network"]
+                estimator.network_ = estimator._build(saved["sizes"], estimator.prior_inclusion_probability_)
+                estimator.network_.load_state_dict(saved["state"])
+                estimator.network_.remember(saved["memory"])
+            if "scatter" in content:
+                estimator._scatter = Scatter.of(content["scatter"], estimator.activation)
         return estimator
 
 

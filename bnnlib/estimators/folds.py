@@ -67,6 +67,8 @@ class Held(NamedTuple):
     def tempered(self) -> Held:
         """The same at the temperature that meets the labels best (Guo et al., 2017), and half a row of any label.
 
+        Rows that stand for less than one row each by their weights are as many as these say.
+
         A factorized posterior under a prior that fits few inputs leaves classes that lie far apart less certain than
         they are. Where every row is met the labels alone would have it certain.
         """
@@ -85,7 +87,8 @@ class Held(NamedTuple):
         below = np.cumsum(self.weights[order])
         usual = any_label[order[np.searchsorted(below, 0.5 * below[-1])]]
         bounded = np.minimum(any_label, _FAR_ROW * usual)
-        return self.loss() + _DOUBT / len(log_p) * float(np.average(bounded, weights=self.weights))
+        share = _DOUBT / min(len(log_p), float(self.weights.sum()))
+        return self.loss() + share * float(np.average(bounded, weights=self.weights))
 
     def loss(self) -> float:
         return float(np.average(self.nll, weights=self.weights))

@@ -66,13 +66,13 @@ def _found(estimator: Any, target_spread: Any):
         )
     selects = estimator.method != "gaussian"
     if estimator._idle:
-        answers = "the mean, or the shares of the classes"
+        answers = "about the mean, or the shares of the classes"
         yield f"{estimator._idle}: there is nothing to select, and predict answers {answers}.", SelectionWarning
     elif selects and not estimator.support_.any():
         likeliest = int(estimator.path_inclusion_probability_.argmax())
         tested = f" at a false-discovery rate of {estimator.fdr:g}" if estimator.fdr is not None else ""
         light, advice, answers = "", "", "predict answers little more than the mean"
-        if estimator._tells and estimator.hidden_:
+        if estimator._tells:
             answers = "predict reads all inputs, and does better than the mean, but it does not say by which"
         if estimator._total_weight < 0.5 * estimator.n_rows_:
             light = f", which stand for {estimator._total_weight:.3g} by their sample_weight,"

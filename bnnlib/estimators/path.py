@@ -8,11 +8,11 @@ import torch
 from sklearn.base import clone
 
 from bnnlib.estimators.ascent import Ascent, ascend
-from bnnlib.estimators.base import threads
 from bnnlib.estimators.groups import members
 from bnnlib.estimators.linear import _LARGEST, _MANY, _SHARES, _averaged, _sample
 from bnnlib.estimators.notes import ConvergenceWarning
 from bnnlib.estimators.rows import Rows
+from bnnlib.estimators.threads import threads
 from bnnlib.posteriors.settings import check_open
 
 _WHOLE = np.geomspace(1e-8, 0.5, 17)  # from where log(1 / lambda), the price of an input, is 18 nats

@@ -102,7 +102,8 @@ def check_targets(y: Any, numbers: bool) -> None:
     values = held.ravel().tolist() if held.dtype.kind in "OSTU" else []
     texts = [value for value in values if isinstance(value, str | bytes)]
     if not numbers:
-        if others := [value for value in values if texts and not isinstance(value, type(texts[0]))]:
+        kind = bytes if texts and isinstance(texts[0], bytes) else str  # NumPy's texts are of a class of their own
+        if others := [value for value in values if texts and not isinstance(value, kind)]:
             raise ValueError(
                 f"y mixes labels such as {texts[0]!r} and {others[0]!r}, which have no order. Give labels of one type: "
                 "y.astype(str)."

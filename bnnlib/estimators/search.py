@@ -49,15 +49,13 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     effort = len(probabilities) * Layout(sizes, 1).num_parameters
     folds = Folds.divide(len(rows.x), rows.y if rows.classes else None, effort, seed)
     explored, groups = None, members(estimator.groups_[estimator.used_])
-    flat = "every input is constant" if not np.ptp(rows.x, axis=0).any() else ""
-    idle = flat if np.ptp(rows.y, axis=0).any() else "y is constant"
     if linear:
         starts = estimator._count("n_replicates")
         explored = explore(rows.x, rows.y, rows.classes, rows.weights, groups, folds, starts, seed)
-        if estimator.fdr is None and idle:
+        if estimator.fdr is None and (why := idle(rows)):
             only = _entry((), explored.probability, False, explored.held, explored.held)
             model = True, explored.probability, explored.probability, False, explored.scale
-            return Choice(*model, explored, explored.held, (only,), rows=folds.test.ravel(), idle=idle)
+            return Choice(*model, explored, explored.held, (only,), rows=folds.test.ravel(), idle=why)
     network, helds = _trained(estimator, rows, sizes, probabilities, folds, None)
     losses = [held.loss() for held in helds]
     can = [number for number, prior in enumerate(probabilities) if prior <= SELECTING] or [0]
@@ -94,7 +92,14 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     doubtful = explored is not None and not (is_linear or refit) and better(explored.held, helds[first])
     tells = better(held, _nothing(rows, index))
     model = is_linear, probability, probabilities[first], refit, scale
-    return Choice(*model, explored, held, tuple(table), p, index, doubtful, tells, idle)
+    return Choice(*model, explored, held, tuple(table), p, index, doubtful, tells, idle(rows))
+
+
+def idle(rows: Rows) -> str:
+    """Why there is nothing to select: y, or every input, is constant; empty where neither is."""
+    if not np.ptp(rows.y, axis=0).any():
+        return "y is constant"
+    return "" if np.ptp(rows.x, axis=0).any() else "every input is constant"
 
 
 def _nothing(rows: Rows, index: np.ndarray) -> Held:

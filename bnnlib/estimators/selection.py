@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from bnnlib.estimators.promises import step_up
+from bnnlib.estimators.threads import threads
 from bnnlib.functional import input_inclusion, path_inclusion
 
 _IMPORTANCE_DRAWS = 30
@@ -99,12 +100,13 @@ class Selection(SelectorMixin):
         The size of a path is the product of its weights' root mean squares, for scaled inputs.
         """
         check_is_fitted(self, "network_")
-        total, generator = torch.zeros(1, dtype=torch.float64), torch.Generator().manual_seed(self.seed_)
-        for layers, _ in self.network_.draws(_IMPORTANCE_DRAWS, generator):
-            reached = torch.ones(len(layers[-1][0]), layers[-1][0].shape[1], 1, dtype=torch.float64)
-            for weight, *_ in reversed(layers):
-                reached = weight.square().transpose(1, 2) @ reached
-            total = total + reached.squeeze(-1).mean(dim=0)
+        with threads(self.n_jobs):
+            total, generator = torch.zeros(1, dtype=torch.float64), torch.Generator().manual_seed(self.seed_)
+            for layers, _ in self.network_.draws(_IMPORTANCE_DRAWS, generator):
+                reached = torch.ones(len(layers[-1][0]), layers[-1][0].shape[1], 1, dtype=torch.float64)
+                for weight, *_ in reversed(layers):
+                    reached = weight.square().transpose(1, 2) @ reached
+                total = total + reached.squeeze(-1).mean(dim=0).detach()
         sizes, shares = np.sqrt(np.asarray(total)), np.zeros(self.n_features_in_)
         shares[self.used_] = sizes / sizes.sum() if sizes.sum() > 0 else 0.0
         return shares

@@ -1,6 +1,6 @@
 """Measures of fit, calibration, uncertainty, selection and generation.
 
-Every share is in percent, every log-likelihood in nats. NumPy's arrays and lists serve as tensors.
+Every share is in percent, every log-likelihood in nats. Arrays, columns of tables and lists serve as tensors.
 """
 
 from bnnlib.metrics.classification import accuracy, brier, ece, nll

@@ -20,9 +20,16 @@ def of_arrays(metric: Metric) -> Metric:
     arrays = {name for name, one in parameters.items() if "Tensor" in str(one.annotation)}
 
     def tensor(name: str, value: Any) -> Any:
-        # a copy, in double precision where Python's numbers are, whatever the strides
-        given = name in arrays and isinstance(value, np.ndarray | list)
-        return torch.from_numpy(np.array(value, order="C")) if given else value
+        if (
+            name not in arrays
+            or isinstance(value, Tensor)
+            or not (isinstance(value, list | tuple) or hasattr(value, "__array__"))
+        ):
+            return value
+        # a copy, in double precision where Python's numbers are, whatever the strides and the order of bytes
+        array = np.array(value, order="C")
+        native = np.int64 if array.dtype.kind == "u" else array.dtype.newbyteorder("=")
+        return torch.from_numpy(array.astype(native, copy=False))
 
     @functools.wraps(metric)
     def of(*args: Any, **named: Any) -> Any:

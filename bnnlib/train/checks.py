@@ -142,10 +142,10 @@ def naming_dtypes(x: Tensor, y: Tensor) -> Iterator[None]:
     try:
         yield
     except IndexError as error:
-        if "out of bounds" in str(error) and not y.is_floating_point():
+        if str(error).startswith("Target ") and "out of bounds" in str(error) and not y.is_floating_point():
             raise IndexError(
-                f"{error} Labels run from {int(y.min())} to {int(y.max())}, but they must be below the number of the "
-                "model's outputs. Give the model one output a class, or the labels as 0, 1, 2 and so on."
+                f"{error} Labels run from {int(y.min())} to {int(y.max())}, but they must be from 0 to below the "
+                "number of the model's outputs. Give the model one output a class, or the labels as 0, 1, 2 and so on."
             ) from error
         raise
     except RuntimeError as error:
