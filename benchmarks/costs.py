@@ -158,7 +158,7 @@ def _spread(row: Row | None, key: str) -> str:
     quartiles = row.get(f"{key}_quartiles", row.get("quartiles"))
     text = f"{row[key]:.2f}" + (f" ({quartiles[0]:.2f} to {quartiles[1]:.2f})" if quartiles else "")
     goal = GOALS.get((row.get("layer"), row.get("batch")), 0.0) if row.get("device") == "cpu" else 0.0
-    return f"**{text}**" if key == "ratio" and row[key] <= goal else text
+    return f"**{text}**" if key == "ratio" and round(row[key], 2) <= goal else text
 
 
 def _noise(rows: Rows, _: Found) -> str:

@@ -1,6 +1,7 @@
 """The small table of a lesson: one row a setting and method, one column a measure, ours above the published number."""
 
 import html
+from collections import Counter
 from collections.abc import Sequence
 
 from book.lab import catalog
@@ -35,10 +36,12 @@ class Pivot:
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in self.columns)
-        body = ""
-        for line in self.lines:
-            cells = [f'<th scope="row">{html.escape(line[place])}</th>' for _, place in self._heads]
-            cells += [f"<td>{_marked(self._found.get((*line, one)))}</td>" for one in self.measures]
+        body, spans = "", Counter(setting for setting, _ in self.lines) if len(self._heads) > 1 else {}
+        for setting, method in self.lines:
+            rows = spans.pop(setting, 0)  # written once for all its methods
+            cells = [f'<th scope="rowgroup" rowspan="{rows}">{html.escape(setting)}</th>'] if rows else []
+            cells += [f'<th scope="row">{html.escape(method)}</th>']
+            cells += [f"<td>{_marked(self._found.get((setting, method, one)))}</td>" for one in self.measures]
             body += f"<tr>{''.join(cells)}</tr>"
         label = html.escape(self.caption, quote=True)
         said = {word_of(row["verdict"]) for row in self.rows if _judged(row)}

@@ -70,7 +70,7 @@ class SignedRanks(Table):
                     self.marks[method, beside] = [one.get(method, "not run") for one in verdicts]
         self.columns = ["Method"]
         for beside in references:
-            self.columns += [f"Beside {NAMES[beside]}", "better, %", "equal, %", "worse, %"]
+            self.columns += [f"Beside {NAMES[beside]}", "better / equal / worse, %"]
         names = NAMES | RIVAL_NAMES
         self.rows = [
             (names[method], *(cell for beside in references for cell in self._cells(method, beside)))
@@ -84,6 +84,6 @@ class SignedRanks(Table):
 
     def _cells(self, method: str, beside: str) -> tuple[str, ...]:
         if (method, beside) not in self.chances:
-            return ("the reference", "", "", "")
+            return ("the reference", "")
         marks = "".join(MARKS.get(one, "–") for one in self.marks[method, beside])
-        return (marks, *(f"{100 * p:.0f}" for p in self.chances[method, beside]))
+        return (marks, " / ".join(f"{100 * p:.0f}" for p in self.chances[method, beside]))

@@ -8,6 +8,7 @@
   each other on a phone, for ``book/_static/fit.js``: it cannot read its pictures when it is opened from a folder.
 - A chapter has a second download, its notebook with all that it runs on; with a repository's address in `_config.yml`
   there are buttons that launch it, from the branch ``notebooks``, which the workflow "release" fills.
+- "Next" leads from a chapter to the next one, not to the report below it.
 - The version stands at the foot of every page, by which a mistake can be reported.
 """
 
@@ -29,11 +30,24 @@ REPEATED = {"exercise-content", "solution-content", "proof-content", "proof"}
 IMAGE = re.compile(r'<img (?P<before>[^>]*)src="(?P<src>[^"]*_images/(?P<name>[^"]+\.svg))"(?P<after>[^>]*?)\s*/?>')
 DRAWN = re.compile(r'<svg [^>]*?width="(\d+)" height="(\d+)" data-panels="([^"]*)"')
 ARCHIVE = "sparse-bayes-notebooks.zip"  # as `learner.companion` names it, which Sphinx has no way to
+REPORTS = "book/reports/"
 LAUNCH = {
     "notebook_interface": "jupyterlab",
     "binderhub_url": "https://mybinder.org",
     "colab_url": "https://colab.research.google.com",
 }
+
+
+def pass_reports(app, page: str, template: str, context: dict, doctree) -> None:
+    """A page's neighbors are no reports, which lie below their chapters and lead on by themselves."""
+    for place, side in enumerate(("prev", "next"), start=1):
+        other = context.get(side) and not page.startswith(REPORTS) and app.builder.relations[page][place]
+        if not other or not other.startswith(REPORTS):
+            continue
+        while other and other.startswith(REPORTS):
+            other = app.builder.relations[other][place]
+        title = other and app.builder.render_partial(app.env.titles[other])["title"]
+        context[side] = other and {"link": context["pathto"](other), "title": title}
 
 
 def put_files(app, error) -> None:
@@ -116,6 +130,7 @@ def setup(app) -> dict:
     app.connect("config-inited", use_address)
     app.connect("config-inited", say_version)
     app.connect("doctree-resolved", drop_repeated_ids)
+    app.connect("html-page-context", pass_reports)
     app.connect("html-page-context", add_archive, priority=600)  # after the theme's own
     app.connect("html-page-context", say_views, priority=900)
     app.connect("build-finished", put_files, priority=900)

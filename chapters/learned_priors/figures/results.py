@@ -25,10 +25,6 @@ RIVALS = (("S=90", "Targeted dropout"), ("S=94.5", "BC-GHS"))  # published besid
 _HELD_NAMES = ("as learned", "σ² held at 3", "slab held", "both held", "σ² held, widths kept", "β₃ in the slab")
 
 
-def _pretty(setting: str) -> str:
-    return setting.replace(", ", "\n").replace("sigma", "σ").replace("v0", "v₀").replace("=", " = ")
-
-
 def _published(rows: Sequence[Mapping], setting: str, method: str, metric: str) -> float:
     """The value as printed; NaN for what was not."""
     for row in rows:
@@ -71,10 +67,12 @@ def _errors(panel: Axes, rows: Sequence[Mapping], methods: Sequence[str], metric
     panel.plot([], [], marker="<", ms=7, mfc="white", color=INK, ls="none", label="published")
     if not any_ours:
         missing(panel, empty=False)
-    panel.set_xticks(range(4), [_pretty(setting) for setting in REGRESSION_SETTINGS], size="small")
-    panel.set(yscale="log", ylabel=f"test {metric[:3].upper()}", xlim=(-0.5, 3.5), title="Table 1")
+    names = [setting.replace("v0=", "").replace(", sigma=", "\n") for setting in REGRESSION_SETTINGS]
+    panel.set_xticks(range(4), names, size="small")
+    panel.set(yscale="log", xlabel="v₀ (above), σ (below)", ylabel=f"test {metric[:3].upper()}", title="Table 1")
+    panel.set_xlim(-0.5, 3.5)
     panel.grid(axis="x", visible=False)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, fontsize="small")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small")
 
 
 def _intervals(panel: Axes) -> None:
@@ -93,7 +91,7 @@ def _intervals(panel: Axes) -> None:
     panel.set_xticks(range(3), ["β₁ = 3", "β₂ = 2", "β₃ = 1"])
     panel.set(ylim=(0, 104), ylabel="intervals that hold it (%)", title="95 % intervals", xlim=(-0.5, 2.5))
     panel.grid(axis="x", visible=False)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, fontsize="small")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small")
 
 
 def uci_differences() -> Figure:

@@ -124,6 +124,21 @@ def test_buttons_that_launch_follow_from_the_address(tmp_path, monkeypatch):
     assert config.html_theme_options["launch_buttons"] == theme.LAUNCH
 
 
+def test_the_neighbors_of_a_page_are_no_reports():
+    order = ["a", "book/reports/a", "book/reports/a_2", "b", "book/reports/b"]
+    around = zip(order, [None, *order], [*order[1:], None], strict=False)
+    builder = SimpleNamespace(relations={one: [None, before, after] for one, before, after in around})
+    builder.render_partial = lambda title: {"title": title}
+    app = SimpleNamespace(builder=builder, env=SimpleNamespace(titles=dict(zip(order, order, strict=True))))
+    found = {}
+    for page, (_, before, after) in builder.relations.items():
+        context = {"prev": before and {"title": before}, "next": after and {"title": after}, "pathto": str}
+        theme.pass_reports(app, page, "", context, None)
+        found[page] = [context[side] and context[side]["title"] for side in ("prev", "next")]
+    assert found["a"] == [None, "b"] and found["b"] == ["a", None]
+    assert found["book/reports/a"] == ["a", "book/reports/a_2"]  # goes on by itself
+
+
 def test_the_version_stands_at_the_foot_of_every_page(root):
     config = SimpleNamespace(html_theme_options={"extra_footer": "Free."})
     theme.say_version(None, config)

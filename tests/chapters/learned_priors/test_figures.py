@@ -1,6 +1,7 @@
 """The pictures of the chapter on learned priors: what they show, not how they look."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -153,6 +154,9 @@ def test_every_data_set_and_the_published_number_are_drawn(monkeypatch):
     points = [value for one in figure.axes[0].collections for value in one.get_offsets()[:, 1].tolist()]
     assert sorted(points) == [100.0, 200.0] and [150.0] in drawn and [88.9] in drawn
     assert line(figure, 1, "both held")[:, 1].tolist() == [50.0] * 3
+    figure.draw_without_rendering()
+    ends = [label.get_window_extent().intervalx for label in figure.axes[0].get_xticklabels()]
+    assert all(one[1] < after[0] for one, after in pairwise(ends))  # no label runs into the next
 
 
 def test_smoke_rows_show_only_what_was_published():

@@ -12,6 +12,7 @@ from chapters.side_by_side.figures.results import SHIFTED
 from chapters.side_by_side.matrix import SIMULATIONS, Decided, Matrix
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.shifts import SHIFTS
+from chapters.side_by_side.signed_rank import SignedRanks
 
 METRICS = ("rmse", "nll", "crps", "bytes", "flops", "rmse_shipped", "fpr", "fnr", "fdr", "active", "seconds")
 SHIFT = {("spike_slab", "rmse"): -3.0, ("horseshoe", "rmse"): 3.0, ("gaussian_spike_slab", "bytes"): -9.0}
@@ -71,6 +72,13 @@ def test_who_is_decided_is_named_by_task_and_budget(stored):
     assert row[2] == "Dirac spike and slab" and row[3] == "horseshoe"
     assert len(row[4].split(", ")) + int(row[5]) + 2 == len(METHODS) - 1 + 2  # two rivals have errors
     assert "Dirac spike and slab" in Decided("rmse")._repr_html_() and "horseshoe" in Decided("rmse")._repr_markdown_()
+
+
+def test_the_chances_of_a_reference_share_a_column(stored):
+    shown = SignedRanks(SIMULATIONS)
+    head, *_ = shown._repr_markdown_().partition("\n\n")[2].splitlines()
+    assert head.count("better / equal / worse, %") == 2 and len(shown.columns) == 5
+    assert "99 / 1 / 0" in next(row for row in shown.rows if row[0] == "Dirac spike and slab")
 
 
 def test_a_budget_of_which_a_method_is_missing_is_left_out(stored):
