@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from book.editions.project import source_of
 
+PANELS = re.compile(r'<view id="panel-\d+" viewBox="[-\d.]+ ([-\d.]+) [\d.]+ ([\d.]+)"/>')
+HEIGHT = re.compile(r'<svg [^>]*viewBox="0 0 [\d.]+ ([\d.]+)"')
+OVERLAP = 7.2  # points that two panels of `book.display.vector` may share, of the room around each
 SLIDE = 2.1  # width to height of what a slide has for a picture
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -18,7 +19,8 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 class Picture:
     """A figure that is drawn when the chapter runs; explorers are none.
 
-    It has the id of its cell, the heading of its section, its caption in MyST, what one sees, and its PNG in base64.
+    It has the id of its cell, the heading of its section, its caption in MyST, what one sees, its PNG in base64, and
+    the place of `cut`.
     """
 
     cell: str
@@ -26,6 +28,7 @@ class Picture:
     caption: str
     alt: str
     png: str
+    cut: float | None = None
 
 
 def pictures(notebook: dict) -> list[Picture]:
@@ -36,10 +39,11 @@ def pictures(notebook: dict) -> list[Picture]:
             heading = (HEADING.findall(source_of(cell)) or [heading])[-1]
             continue
         about = cell.get("metadata", {}).get("mystnb", {})
-        drawn = [one["data"]["image/png"] for one in cell.get("outputs", ()) if "image/png" in one.get("data", {})]
+        drawn = [one["data"] for one in cell.get("outputs", ()) if "image/png" in one.get("data", {})]
         if drawn and "figure" in about:
             caption, alt = about["figure"].get("caption", ""), about.get("image", {}).get("alt", "")
-            found.append(Picture(cell["id"], heading, caption, alt, "".join(drawn[-1])))
+            png, svg = ("".join(drawn[-1].get(f"image/{kind}", "")) for kind in ("png", "svg+xml"))
+            found.append(Picture(cell["id"], heading, caption, alt, png, cut(svg)))
     return found
 
 
@@ -48,27 +52,27 @@ def address(picture: Picture, width: int, quality: int = 75, wide: bool = False)
     from PIL import Image  # here, so that pages without pictures need no Pillow
 
     image, out = Image.open(io.BytesIO(base64.b64decode(picture.png))).convert("RGB"), io.BytesIO()
-    image = side_by_side(image) if wide else image
+    image = side_by_side(image, picture.cut) if wide and picture.cut else image
     if image.width > width:
         image = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
     image.save(out, "WEBP", quality=quality, method=2)
     return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}"
 
 
-def side_by_side(image: Any) -> Any:
-    """An image with its lower rows of panels beside the upper ones, where it then is larger on a slide; else itself.
+def cut(svg: str) -> float | None:
+    """Where a figure may be cut, as a share of its height: between the rows of panels that are next to its middle."""
+    panels = sorted(((float(top), float(top) + float(high)) for top, high in PANELS.findall(svg)), key=sum)
+    between = ((max(end for _, end in panels[:k]), min(panels[k:])[0]) for k in range(1, len(panels)))
+    cuts = [(above + below) / 2 / float(HEIGHT.search(svg)[1]) for above, below in between if above - OVERLAP <= below]
+    return min(cuts, key=lambda one: abs(one - 0.5), default=None)
 
-    It is cut in the widest white band of its middle, which lies between two rows of panels.
-    """
+
+def side_by_side(image: Any, share: float) -> Any:
+    """An image with what is below a cut beside what is above, where it then is larger on a slide; else itself."""
     from PIL import Image
 
     width, height = image.size
-    blank, bands, start = np.asarray(image.convert("L")).min(axis=1) == 255, [(0, height)], None
-    for row in range(3 * height // 10, 7 * height // 10):
-        start = (row if start is None else start) if blank[row] else None
-        if start is not None:
-            bands.append((row - start, (row + start) // 2))
-    cut = max(bands)[1]
+    cut = round(share * height)
     joined = Image.new("RGB", (2 * width + width // 20, max(cut, height - cut)), "white")
     if max(joined.width / SLIDE, joined.height) > 0.9 * max(width / SLIDE, height):
         return image

@@ -103,7 +103,7 @@ def page(
     head = [
         f"# Report: {study.title}",
         f"Every row of the experiments of [the chapter](../../chapters/{study.notebook}), written by the build from "
-        f"the stored results. More: {', '.join(links)}.",
+        f"the stored results. Rows and runs are folded; PDF and EPUB leave them out. More: {', '.join(links)}.",
         *_claims(claims),
         f"## Published cells\n\nBy verdict, each counted once however many of our {len(rows):,} rows stand beside it:"
         if lines

@@ -180,7 +180,7 @@ def _hours(chapters: Chapters) -> str:
         hours = [sum(run["minutes"] for run in one["runs"] if _is_gpu(run) is kind) / 60 for kind in (False, True)]
         total = [before + more for before, more in zip(total, [len(one["runs"]), *hours], strict=True)]
         lines.append([chapter, f"`{name}`", one["profile"], str(len(one["runs"])), *map(_hour, hours)])
-    lines.append(["all", "", "", str(total[0]), *map(_hour, total[1:])])
+    lines.append(["all", "", "", f"{total[0]:,}", *map(_hour, total[1:])])
     table = markdown(["Chapter", "Experiment", "Profile", "Runs", "Processor, h", "GPU, h"], lines)
     told = f"In all {total[0]:,} runs took {total[1]:,.0f} hours of a processor core and {total[2]:,.0f} of a GPU."
     return f"{told}\n\n```{{admonition}} Hours by experiment\n:class: dropdown\n\n{table}\n```"
@@ -237,12 +237,15 @@ def _readings(chapters: Chapters) -> str:
 
 
 def _sizes(cells: int, processor: float, gpu: float, unknown: int) -> list[str]:
-    hours = [f"{one:,.0f}" if one >= 10 else _hour(one) for one in (processor, gpu)]
-    return [str(cells), *hours, str(unknown or "–")]
+    return [f"{cells:,}", *map(_hour, (processor, gpu)), str(unknown or "–")]
 
 
 def _hour(hours: float) -> str:
-    return f"{hours:.2f}" if hours else "–"
+    return _short(hours) if hours else "–"
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def _budgets(chapters: Chapters) -> str:
@@ -262,7 +265,7 @@ def _budgets(chapters: Chapters) -> str:
 
 def _range(values: Iterable[float]) -> str:
     values = list(values)
-    ends = [f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in (min(values), max(values))]
+    ends = [_short(end) for end in (min(values), max(values))]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 

@@ -1,8 +1,8 @@
 """The pages of a rendered book on the way to becoming one: what the editions in one file, PDF and EPUB, share.
 
 The pages of ``_build/html`` are put together in reading order as they are, so that numbers, pictures and words are the
-same; hints and solutions go to the end of their chapter, reports to the end of the book, and of what a page folds only
-the title is shown. Chromium sets the formulas, as it does on the pages.
+same; hints and solutions go to the end of their chapter, reports to the end of the book without their folded rows, and of
+other long tables that a page folds only the title is shown. Chromium sets the formulas, as it does on the pages.
 """
 
 import argparse
@@ -27,7 +27,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 # What a book in one file has a use for: the formulas, and the size of those that are wider than the paper.
 SCRIPTS = re.compile(r"/(tex-chtml|print)\.js|window\.MathJax")
 # For the reader's hands, or folded code; a list of pages, for which the whole has its own contents.
-FOR_HANDS = "script, noscript, form, button, details.hide, .headerlink, .bnn-source, .viewcode-link, .bnn-progress"
+FOR_HANDS = "script, noscript, form, button, details.hide, .bnn-fold, .headerlink, .bnn-source, .viewcode-link, .bnn-progress"
 FOR_HANDS += ", .bnn-closer, .bnn-editions"
 LONG = 30  # rows of a folded table that has no place on paper
 STATUS = "book/status"
@@ -173,7 +173,7 @@ def stop(explorer: Tag) -> None:
     said = [f"{knob.find('span').get_text()}: {knob.select_one('.bnn-default').get_text()}" for knob in knobs]
     kept = [explorer.select_one(".bnn-title"), explorer.select_one(".bnn-print")]
     line = BeautifulSoup("", "html.parser").new_tag("p", **{"class": "bnn-knobs"})
-    line.string = "; ".join(said)
+    line.string = f"{'; '.join(said)} (on the screen this moves)"
     explorer.clear()
     explorer.extend([kept[0], line, kept[1]])
     explorer["class"] = "bnn-explorer"
@@ -189,11 +189,10 @@ def drop_contents(box: Tag) -> None:
 
 
 def leave_out_folds(article: Tag) -> None:
-    """Put the titles of folded lists and long tables in their place: two reports would fill 170 pages with rows."""
-    long = [box for box in article.select(".dropdown.admonition") if len(box.find_all("tr")) > LONG]
-    for box in [*article.select("details.bnn-fold"), *long]:
+    """Put the titles of long tables that are folded in their place."""
+    for box in (box for box in article.select(".dropdown.admonition") if len(box.find_all("tr")) > LONG):
         title = BeautifulSoup("", "html.parser").new_tag("p", **{"class": "bnn-left-out"})
-        title.string = f"Only on the screen: {(box.summary or box.p).get_text(strip=True)}"
+        title.string = f"Only on the screen: {box.p.get_text(strip=True)}"
         box.replace_with(title)
 
 

@@ -68,12 +68,12 @@ IMAGE_QUESTIONS = {
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
     """Rows of words as a table of the page; a cell of marks has their words for who cannot see them."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
-    return _table(head, body, caption, caption)
+    return _table(columns, body, caption, caption)
 
 
-def _table(head: str, body: str, caption: str, label: str) -> str:
+def _table(columns: Sequence[str], body: str, caption: str, label: str) -> str:
+    head = "".join(f'<th scope="col" style="text-align: left">{name}</th>' for name in columns)
     return (
         f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
         f'<table><caption style="text-align: left">{caption}</caption><thead><tr>{head}</tr></thead>'
@@ -161,10 +161,7 @@ class Matrix:
         return found
 
     def _repr_html_(self) -> str:
-        head = '<th scope="col">Method</th>' + "".join(
-            f'<th scope="col">{question}<br><small>beside {reference}</small></th>'
-            for question, (_, reference) in self.questions.items()
-        )
+        named = (f"{one}<br><small>beside {reference}</small>" for one, (_, reference) in self.questions.items())
         body = ""
         for name, marks in self._rows():
             cells = "".join(
@@ -173,7 +170,7 @@ class Matrix:
                 for mark, words in marks
             )
             body += f'<tr><th scope="row" style="text-align: left; min-width: min(15rem, 30vw)">{name}</th>{cells}</tr>'
-        return _table(head, body, self.caption, f"Answers at B = {self.budget}")
+        return _table(["Method", *named], body, self.caption, f"Answers at B = {self.budget}")
 
     def _repr_markdown_(self) -> str:
         columns = ("Method", *(f"{one} (beside {reference})" for one, (_, reference) in self.questions.items()))

@@ -4,6 +4,7 @@ The reference answers are computed with bnnlib when they are asked for; a wrong 
 `strict=True`, so that a reader can go on.
 """
 
+from textwrap import fill
 from typing import Any
 
 from book.display.exercises.judge import judge
@@ -29,7 +30,7 @@ def check(exercise_id: str, answer: Any, strict: bool = False) -> None:
     mark = "✓" if verdict.right else "✗"
     message = f"{mark} {exercise_id}: {verdict.message}"
     if not verdict.right and exercise.hint and verdict.answered:
-        message += f"\n  Hint: {exercise.hint}"
+        message += "\n" + fill(f"Hint: {exercise.hint}", 80, initial_indent="  ", subsequent_indent="  ")
     if strict and not verdict.right:
         raise AssertionError(message)
     print(message)

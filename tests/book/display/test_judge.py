@@ -267,9 +267,12 @@ def test_a_choice_is_what_the_function_of_its_cell_returns_and_an_error_in_it_st
 
 
 def test_check_prints_hints_for_answers_only_and_raises_only_when_strict(capsys, monkeypatch):
-    monkeypatch.setattr(registry, "_chapter", lambda prefix: {"svbnn-x": make(hint="Think of Jensen.")})
+    asked = make(hint=f"Think of Jensen{', and once more' * 5}.")
+    monkeypatch.setattr(registry, "_chapter", lambda prefix: {"svbnn-x": asked})
     assert exercises.check("svbnn-x", 9.0) is None
-    assert capsys.readouterr().out.startswith("✗ svbnn-x: not yet") and exercises.check("svbnn-x", ...) is None
+    verdict, *hint = capsys.readouterr().out.splitlines()
+    assert verdict.startswith("✗ svbnn-x: not yet") and len(hint) == 2 and max(map(len, hint)) <= 80
+    assert exercises.check("svbnn-x", ...) is None
     assert "Jensen" not in capsys.readouterr().out
     exercises.check("svbnn-x", RIGHT, strict=True)
     assert capsys.readouterr().out == "✓ svbnn-x: right to 3 significant digits: 3.7.\n"

@@ -5,12 +5,14 @@ import io
 import re
 
 import pytest
+from matplotlib import pyplot as plt
 from PIL import Image
 
+from book.display.vector import svg_of
 from book.editions import slides
 from book.editions.check import Page, external_loads
 from book.editions.lessons import Lesson
-from book.editions.pictures import address, packed, pictures, side_by_side
+from book.editions.pictures import address, cut, packed, pictures, side_by_side
 
 LESSON = Lesson("chapters/03_here", 3, "Here & now", "here", "count {term}`nats <Nat>`", 10, ())
 CLAIMS = {"here": [{"verdict": word, "text": f"It is {word}.", "place": "Table 1"} for word in ("partly", "partly")]}
@@ -83,13 +85,20 @@ def test_the_page_for_teachers_leads_to_every_deck(notebook):
 
 def test_the_lower_panels_of_a_tall_picture_stand_beside_the_upper_ones():
     tall = Image.new("RGB", (100, 400), "black")
-    tall.paste("white", (0, 150, 100, 160))  # between two lines of text of a panel
-    tall.paste("white", (0, 190, 100, 230))  # between the panels
-    joined = side_by_side(tall)
-    assert joined.size == (205, 209)
-    assert joined.getpixel((0, 189)) == joined.getpixel((204, 190)) == (0, 0, 0)
+    joined = side_by_side(tall, 0.525)
+    assert joined.size == (205, 210)
+    assert joined.getpixel((0, 209)) == joined.getpixel((204, 189)) == (0, 0, 0)
     assert joined.getpixel((102, 0)) == (255, 255, 255)
-    assert side_by_side(tall.resize((400, 400))).size == (400, 400), "beside each other they would be smaller"
+    assert side_by_side(tall.resize((400, 400)), 0.525).size == (400, 400), "beside each other they would be smaller"
+
+
+@pytest.mark.parametrize(("shared", "expected"), [(False, pytest.approx(0.5, abs=0.05)), (True, None)])
+def test_a_figure_is_cut_between_rows_and_not_where_they_share_an_axis(shared, expected):
+    figure, axes = plt.subplots(2, 2, figsize=(4, 6), sharex=shared, layout="constrained")
+    for panel in axes.flat:
+        panel.set(title="a", xlabel="step")
+    assert cut(svg_of(figure)) == expected
+    plt.close(figure)
 
 
 def test_a_picture_of_few_colors_gets_a_palette_and_no_other_pixel():

@@ -9,18 +9,17 @@ from bs4 import BeautifulSoup
 from book.editions.epub import STYLED, styled
 from book.editions.landing import publish
 from book.editions.project import Project
-from book.editions.whole import CALL, leave_out_folds, parts, stop
+from book.editions.reports import fold
+from book.editions.whole import CALL, FOR_HANDS, leave_out_folds, parts, stop
 
 
 def article(inside: str):
     return BeautifulSoup(f"<article>{inside}</article>", "html.parser").article
 
 
-def test_a_folded_list_is_named_and_not_shown():
-    fold = '<details class="bnn-fold"><summary>Runs: 2</summary><ul><li>run-a</li><li>run-b</li></ul></details>'
-    found = article(f"<h1>Report</h1>{fold}<details>kept</details>")
-    leave_out_folds(found)
-    assert found.get_text("|") == "Report|Only on the screen: Runs: 2|kept"
+def test_rows_that_a_report_folds_are_left_out():
+    found = article(f"<h1>Report</h1>{fold('Runs: 2', '<p>run-a</p>')}<details>kept</details>")
+    assert [one.get_text("|", strip=True) for one in found.select(FOR_HANDS)] == ["Runs: 2|run-a"]
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(30, True), (31, False)])
@@ -39,7 +38,7 @@ def test_an_explorer_stands_still_at_its_first_setting():
         '<img class="bnn-print" src="data:,"></div>'
     )
     stop(found.div)
-    assert found.get_text("|") == "Try|Rate: 0.2"
+    assert found.get_text("|") == "Try|Rate: 0.2 (on the screen this moves)"
     assert found.img["src"] == "data:,"
 
 
