@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote, unquote_to_bytes
 
 import yaml
+from bs4 import BeautifulSoup
 
 from book.editions.project import Project, pack
 from book.editions.render import KEY
@@ -124,6 +125,7 @@ class Parts:
         text = re.sub(r'href="#([^"]*)"', lambda link: f'href="{self.address(unquote(link[1]))}"', text)
         text = re.sub(r'\bsrc="([^"]+)"', self._picture, text)
         text = STYLED.sub(styled, text)
+        self.whole.articles[name] = BeautifulSoup(text, "html.parser")  # with MathML, which has words of its own
         title = html.escape(self.whole.outline(name)[0][2])
         self.files[file_of(name)] = PAGE.format(title=title, body=text).encode()
 

@@ -1,8 +1,8 @@
 """The pages of a rendered book on the way to becoming one: what the editions in one file, PDF and EPUB, share.
 
 The pages of ``_build/html`` are put together in reading order as they are, so that numbers, pictures and words are the
-same; hints and solutions go to the end of their chapter, reports to the end of the book without their folded rows, and of
-other long tables that a page folds only the title is shown. Chromium sets the formulas, as it does on the pages.
+same; hints and solutions go to the end of their chapter, reports to the end of the book, without the rows that they
+fold, and of other long tables only the title is shown. Chromium sets the formulas, as it does on the pages.
 """
 
 import argparse
@@ -26,9 +26,9 @@ from book.editions.project import REPORTS, BookError, Project, documents
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # What a book in one file has a use for: the formulas, and the size of those that are wider than the paper.
 SCRIPTS = re.compile(r"/(tex-chtml|print)\.js|window\.MathJax")
-# For the reader's hands, or folded code; a list of pages, for which the whole has its own contents.
-FOR_HANDS = "script, noscript, form, button, details.hide, .bnn-fold, .headerlink, .bnn-source, .viewcode-link, .bnn-progress"
-FOR_HANDS += ", .bnn-closer, .bnn-editions"
+# For the reader's hands, or folded code and rows; a list of pages, for which the whole has its own contents.
+FOR_HANDS = "script, noscript, form, button, details.hide, .headerlink, .bnn-source, .viewcode-link, .bnn-progress"
+FOR_HANDS += ", .bnn-closer, .bnn-editions, .bnn-fold"
 LONG = 30  # rows of a folded table that has no place on paper
 STATUS = "book/status"
 APPENDIX = "Appendix: reports"

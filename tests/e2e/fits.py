@@ -3,7 +3,7 @@
 from book.display.style import FONT_SIZE
 from tests.e2e.pages import SETTLED
 
-WIDTHS = (390, 1024, 1440)
+WIDTHS = (390, 1024, 1280)  # from the last on, a column stands at either side of the text
 PAPER = 673  # CSS pixels of 178 mm, the width of the text on A4
 # matplotlib's "small", the smallest size that the figures use, in CSS pixels of a figure that is not shrunk.
 SMALLEST = FONT_SIZE * 0.833 * 100 / 72
@@ -48,8 +48,9 @@ MEASURE = """(cue) => {
   }
   return [faults, seen];
 }"""
-# Tables and code of a page for the desktop have no reason to scroll. `code` are lines of at most 88 characters.
-SCROLLING = """() => [...document.querySelectorAll(".bd-article pre, .pst-scrollable-table-container, .bnn-table")]
+# Tables, code and formulas of a page for the desktop have no reason to scroll. `code` are lines of at most 88 characters.
+SCROLLING = """() => [...document.querySelectorAll(
+    ".bd-article pre, .pst-scrollable-table-container, .bnn-table, div.math > mjx-container")]
   .filter((e) => e.getClientRects().length && e.scrollWidth > e.clientWidth + 1)
   .map((e) => e.textContent.trim().slice(0, 60))"""
 # How much smaller than drawn each picture is; one without a width could not be shrunk to a size that is known.

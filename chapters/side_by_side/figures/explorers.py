@@ -74,6 +74,7 @@ def time(task: str, measure: str, method: str) -> Picture:
         Line(place, own[:, 0], "this method", 1, 0),
         Points(place, own[:, 0], "", 1, 0, 10),
     ]
+    last = max(stored_budgets(task)[-1] for task in _stored())
     said = [f"{a:.3f} ± {b:.3f} at B = {c}" for (a, b), c in zip(own, BUDGETS, strict=True) if np.isfinite(a)]
     shown = f"{'; '.join(said)} (95 %)" if said else "not run"
     panel = Panel(
@@ -81,10 +82,10 @@ def time(task: str, measure: str, method: str) -> Picture:
         items,
         "budget B",
         "error, less is better",
-        (0.8, 20),
+        (0.8, 1.25 * last),
         _span(every),
         xlog=True,
-        xticks={float(one): str(one) for one in BUDGETS},
+        xticks={float(one): str(one) for one in BUDGETS if one <= last},
     )
     return Picture([panel], f"{NAMES[method]}, {MEASURES[measure]}\n{shown}")
 

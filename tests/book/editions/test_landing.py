@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from book import studies
 from book.editions import landing, lessons, teaching
-from book.editions.project import Project, read_notebook
+from book.editions.project import Project, read_notebook, source_of
 
 STUDY = SimpleNamespace(notebook="03_here.ipynb", number=3, title="Here", name="here", figure="here-fig")
 POSED = "```{exercise} Half\n:label: here-ex-half\n\nWhat is half of one?\n```\n\n```{solution-start} here-ex-half\n```"
@@ -63,6 +64,12 @@ def test_every_card_names_a_figure_of_its_chapter(root, real):
         cells = {cell["id"]: cell for cell in read_notebook(root / f"{one.document}.ipynb")["cells"]}
         about = cells[one.figure]["metadata"]["mystnb"]
         assert about["image"]["alt"] and not about["figure"]["caption"].startswith("Explorer"), one.figure
+
+
+def test_a_card_has_the_title_of_its_chapter(root):
+    for study in studies.all(root / "chapters"):
+        first = source_of(read_notebook(root / "chapters" / study.notebook)["cells"][0])
+        assert first.startswith(f"# {study.title}\n"), study.name
 
 
 def test_the_explorer_is_that_of_its_chapter(make_notebook):

@@ -6,11 +6,11 @@ from itertools import chain
 import pytest
 from bs4 import BeautifulSoup
 
-from book.editions.epub import STYLED, styled
+from book.editions.epub import STYLED, Parts, styled
 from book.editions.landing import publish
 from book.editions.project import Project
 from book.editions.reports import fold
-from book.editions.whole import CALL, FOR_HANDS, leave_out_folds, parts, stop
+from book.editions.whole import CALL, FOR_HANDS, Whole, leave_out_folds, parts, stop
 
 
 def article(inside: str):
@@ -76,6 +76,15 @@ def test_the_landing_page_links_the_editions_that_were_made_and_no_others(tmp_pa
         assert sorted(re.findall(r'href="../sparse-bayes-book\.(\w+)">\w+</a> \(2 MB\)', text)) == sorted(suffixes)
         assert text.index("About.") < text.index("in one file") < text.index("<h2>First")
     assert (project.html / "sparse-bayes-book.pdf").read_bytes() == made.read_bytes()
+
+
+def test_the_title_of_a_page_in_the_epub_has_formulas_as_they_are_read():
+    parts, whole = Parts.__new__(Parts), Whole.__new__(Whole)
+    parts.whole, parts.home, parts.files = whole, {"page--a": "a"}, {}
+    whole.articles, whole.renamed = {"a": article("<h1>Of \\(\\psi\\)</h1>")}, {"a": {"": "page--a"}}
+    parts.add("page--a", "<h1>Of <math><mi>ψ</mi></math></h1>")
+    assert "<title>Of ψ</title>" in parts.files["a.xhtml"].decode()
+    assert whole.outline("a") == [(0, "page--a", "Of ψ")]  # of which the contents are made
 
 
 @pytest.mark.parametrize(

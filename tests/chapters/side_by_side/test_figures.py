@@ -101,7 +101,7 @@ def test_a_budget_that_is_not_run_has_no_point(stored):
     picture = explorers.time("simulation-2", "rmse", "spike_slab")
     own = next(item for item in picture.panels[0].items if getattr(item, "name", "") == "this method")
     assert np.isfinite(own.y).tolist() == [True, True, False]
-    assert "B = 16" not in picture.heading
+    assert "B = 16" not in picture.heading and picture.panels[0].xlim == (0.8, 5.0)
 
 
 @pytest.mark.slow
