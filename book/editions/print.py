@@ -4,6 +4,7 @@ Chromium prints the whole (`whole.Whole`) twice: where things lie in the first P
 say. The bookmarks have the same entries, and the tags tell a screen reader what is a heading, a table, a list.
 """
 
+import logging
 import shutil
 from pathlib import Path
 from urllib.parse import unquote
@@ -49,6 +50,7 @@ def make_pdf(project: Project) -> Path:
     folder.mkdir(parents=True)
     page, draft, whole = folder / "book.html", folder / "draft.pdf", Whole(project)
     page.write_text(assemble(whole, project), encoding="utf-8")
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # Chromium counts its objects short
     with typesetter() as opened:
         tab = opened(page)
         for _ in range(2):
