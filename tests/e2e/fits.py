@@ -48,7 +48,7 @@ MEASURE = """(cue) => {
   }
   return [faults, seen];
 }"""
-# Tables, code and formulas of a page for the desktop have no reason to scroll. `code` are lines of at most 88 characters.
+# Tables, code of at most 88 characters a line, and formulas of a page for the desktop have no reason to scroll.
 SCROLLING = """() => [...document.querySelectorAll(
     ".bd-article pre, .pst-scrollable-table-container, .bnn-table, div.math > mjx-container")]
   .filter((e) => e.getClientRects().length && e.scrollWidth > e.clientWidth + 1)
