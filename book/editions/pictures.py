@@ -63,7 +63,7 @@ def cut(svg: str) -> float | None:
     """Where a figure may be cut, as a share of its height: between the rows of panels that are next to its middle."""
     panels = sorted(((float(top), float(top) + float(high)) for top, high in PANELS.findall(svg)), key=sum)
     between = ((max(end for _, end in panels[:k]), min(panels[k:])[0]) for k in range(1, len(panels)))
-    cuts = [(above + below) / 2 / float(HEIGHT.search(svg)[1]) for above, below in between if above - OVERLAP <= below]
+    cuts = [(above + below) / 2 / float(HEIGHT.findall(svg)[0]) for above, below in between if above - OVERLAP <= below]
     return min(cuts, key=lambda one: abs(one - 0.5), default=None)
 
 
