@@ -184,5 +184,13 @@ def test_a_checkpoint_of_another_run_is_refused(case, tmp_path):
 
 
 def test_labels_beyond_the_outputs_are_named():
-    with pytest.raises(IndexError, match=r"Labels run from 0 to 7, but they must be below the number of the model's"):
+    with pytest.raises(IndexError, match=r"Labels run from 0 to 7, but they must be from 0 to below the number of the"):
         trained((X[:16], torch.arange(16) % 8))
+
+    class Wrong(nn.Linear):
+        def forward(self, x):
+            return super().forward(x[:, [0, 99]])
+
+    with pytest.raises(IndexError) as error:  # the model's own mistake
+        fit(Wrong(2, 2), (X[:16], torch.arange(16) % 2), epochs=1, batch_size=8)
+    assert "Labels" not in str(error.value)
