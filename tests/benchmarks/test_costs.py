@@ -56,15 +56,6 @@ def test_tables_hold_the_stored_numbers():
     assert "no result for step time h100" in told("step_time_h100", found())
 
 
-def test_both_kinds_of_adam_stand_beside_the_goal():
-    rows = [
-        {"layer": "gaussian", "batch": 128, "optimizer": "torch.optim.Adam", "ratio": 1.7, "bytes": 42.6},
-        {"layer": "gaussian", "batch": 128, "optimizer": "bnnlib.optim.Adam", "ratio": 1.5, "bytes": 36.4},
-    ]
-    text = told("adam", {"step_adam": {"about": ABOUT, "rows": rows}})
-    assert "| Gaussian | 128 | 1.70 | 1.50 | 1.25 | 43 | 36 |" in text
-
-
 def test_sources_of_noise_stand_beside_steps_without_its_price():
     rows = [
         {"way": "PyTorch, normal", "ns": 2.3, "ns_quartiles": [2.2, 2.5]},
