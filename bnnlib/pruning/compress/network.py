@@ -165,8 +165,8 @@ def _check_weights(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if hasattr(module, "_orig_mod"):  # of torch.compile, which cannot be followed
             raise TypeError(
-                f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place, and compile what "
-                "comes out."
+                f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place, and compile "
+                "what comes out."
             )
         kinds = (nn.Linear, nn.Conv2d, BayesianLayer)
         shown = f"{name or 'the model'} is a {type(module).__name__}"
