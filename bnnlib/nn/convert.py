@@ -140,8 +140,8 @@ def to_bayesian(
     _report(layer, left, unsupported if chosen is None or unsupported == "keep" else "error")
     if not new:
         raise ValueError(
-            f"{type(model).__name__} has no layer to convert to layer={layer!r}. "
-            f"{_named(stays | left) or 'None of its modules has parameters'}."
+            f"{type(model).__name__} has no layer to convert to layer={layer!r}: "
+            f"{_named(stays | left) or 'none of its modules has parameters'}."
         )
     model = replaced(model, new)
     for module in model.modules():

@@ -225,8 +225,7 @@ def _select(model: nn.Module, select_below: float) -> nn.Module:
             read = (module.weight != 0).any(0)
             index = read.nonzero().flatten() if read.any() else torch.zeros(1, dtype=torch.long, device=read.device)
             if len(index) < len(read) and len(index) <= select_below * len(read):
-                give_hooks(module, selected := SelectedLinear(module, index))
-                model = replace_module(model, name, selected)
+                model = replace_module(model, name, SelectedLinear(module, index))
     return model
 
 

@@ -193,7 +193,7 @@ def test_why_nothing_is_converted():
         (bnn.GaussianLinear(2, 3), r"the model itself \(GaussianLinear\): Bayesian already"),
         (nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), r"Linear\), .*remove_parametrizations makes"),
         (pruned(nn.Linear(2, 3)), "a hook computes its weight"),
-        (nn.ReLU(), "None of its modules has parameters"),
+        (nn.ReLU(), "none of its modules has parameters"),
     ):
         with pytest.raises(ValueError, match=words):
             bnn.to_bayesian(module, "horseshoe", unsupported="keep")

@@ -179,6 +179,11 @@ def test_hooks_are_kept_and_a_forward_pass_of_one_s_own_is_refused():
     plain = to_deterministic(bnn.to_bayesian(network))
     assert torch.equal(plain(x), network(x)) and not plain.stem[0]._forward_pre_hooks
     torch.testing.assert_close(to_csr(network)(x), network(x))
+    picks, x = nn.Sequential(nn.Linear(4, 2)).eval(), torch.ones(2, 4)
+    picks[0].register_forward_hook(lambda m, i, o: o + 1.0)
+    with torch.no_grad():
+        picks[0].weight[:, 1:] = 0.0
+    torch.testing.assert_close(compress(picks, x)(x), picks(x))
 
     class Doubled(bnn.GaussianLinear):
         def forward(self, input):

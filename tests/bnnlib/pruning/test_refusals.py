@@ -97,7 +97,7 @@ REFUSED = [
     (lambda: pruning.weight_scores(bayesian(bnn.GaussianLinear)), "GaussianLinear, which has no inclusion probability"),
     (lambda: pruning.weight_scores(bayesian(bnn.HorseshoeLinear), "signal_to_noise"),
      "0 is a HorseshoeLinear, which has no posterior scale"),
-    (lambda: pruning.weight_scores(mlp((3, 2), layer=bnn.SpikeSlabLinear, prior_inclusion_probability=0.1), "signal_to_noise"),
+    (lambda: pruning.weight_scores(bnn.SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1), "signal_to_noise"),
      r"no posterior scale \(weight_rho is the scale of a weight that is in.*by='inclusion'\)"),
     (lambda: pruning.prune_ranked(nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)), 0.5, "magnitude"),
      "weight is computed from others.*remove_parametrizations"),
