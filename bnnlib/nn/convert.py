@@ -127,10 +127,11 @@ def to_bayesian(
             stays[name] = module, "Bayesian already"
         elif parameters is None and not any(p.requires_grad for p in own.values()):
             stays[name] = module, "frozen, and requires_grad_(True) thaws them"
-        elif reason := _obstacle(layer, module, fused, named=chosen is not None):
-            if chosen is None or where is None or where(name, module):
-                left[name] = module, reason
-        elif where is not None and not where(name, module):
+        elif (reason := _obstacle(layer, module, fused, chosen is not None)) and (
+            chosen is None or where is None or where(name, module)
+        ):
+            left[name] = module, reason
+        elif reason or (where is not None and not where(name, module)):
             stays[name] = module, "not accepted by `where`"
         elif fused:
             new[module] = kinds[type(module)].from_deterministic(module, **settings)

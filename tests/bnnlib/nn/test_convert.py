@@ -197,8 +197,9 @@ def test_why_nothing_is_converted():
     ):
         with pytest.raises(ValueError, match=words):
             bnn.to_bayesian(module, "horseshoe", unsupported="keep")
-    with pytest.raises(ValueError, match="not accepted by `where`"):
-        bnn.to_bayesian(nn.Linear(2, 3), where=lambda name, module: False)
+    for settings in ({}, {"layer": "sparse_vd", "parameters": ["weight"]}):
+        with pytest.raises(ValueError, match="not accepted by `where`"):
+            bnn.to_bayesian(nn.Linear(2, 3), where=lambda name, module: False, **settings)
     with pytest.raises(ValueError, match=r"0\.weight of the model has no shape yet\. Run one batch"):
         bnn.to_bayesian(nn.Sequential(nn.LazyLinear(3)))
     with pytest.raises(TypeError, match=r"model is 'x', but it must be a torch\.nn\.Module"):
