@@ -19,8 +19,10 @@ from bnnlib._checks import DivergedError, check_count, check_non_negative, check
 from bnnlib._noise import fold
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
+from bnnlib.sampling.base import Sampler
 from bnnlib.sampling.samples import at_a_draw
 from bnnlib.train.batches import Data
+from bnnlib.train.checks import check_no_posterior, check_observations, warn_of_change
 from bnnlib.train.loop import Loop
 from bnnlib.train.validation import Validation
 
@@ -160,6 +162,8 @@ def fit(
             "fit takes: at temperature 1 its draws would be sqrt(n) times too far apart. Use "
             "bnnlib.train.sample(model, data, sampler=...)."
         )
+    if isinstance(optimizer, Sampler) and any(group["temperature"] for group in optimizer.param_groups):
+        check_no_posterior(model, optimizer)
     loop = _Descent(
         model,
         optimizer,
@@ -175,6 +179,7 @@ def fit(
         checkpoint=checkpoint,
         callbacks=callbacks,
     )
+    check_observations(loop.num_data, optimizer, getattr(optimizer, "prior", None))
     loop.kl_scale, loop.schedule, loop.scheduler = kl_scale, factors, scheduler
     loop.share_kl(minibatch_scheme)
     loop.keyed = keyed
@@ -287,7 +292,9 @@ class _Descent(Loop):
         return value
 
     def memory(self) -> dict[str, Any]:
-        own = {"rate": self.rate, "scheduled": self.schedule is not None}
+        own: dict[str, Any] = {"rate": self.rate, "scheduled": self.schedule is not None}
+        if not callable(self.kl_scale):
+            own["kl_scale"] = float(self.kl_scale)
         return own if self.scheduler is None else own | {"scheduler": self.scheduler.state_dict()}
 
     def recall(self, state: dict[str, Any]) -> None:
@@ -297,6 +304,9 @@ class _Descent(Loop):
                 f"the checkpoint is of a run with {one} scheduler, but this one has {other}: it cannot go on from "
                 "there. Use the same, or another checkpoint file."
             )
+        before = state.get("kl_scale", self.kl_scale)
+        if not callable(before) and not callable(self.kl_scale) and before != float(self.kl_scale):
+            warn_of_change("kl_scale", before, self.kl_scale, "the epochs to come have the second.")
         self.rate = state.get("rate", self.initial_rates[0])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
