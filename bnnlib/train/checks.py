@@ -77,12 +77,12 @@ def kind_of(loss: Any) -> Any:
     return type(inner) if isinstance(inner, nn.Module) else inner
 
 
-CLASS_LOSSES = (F.cross_entropy, nn.CrossEntropyLoss, F.nll_loss, nn.NLLLoss)
+_CLASS_LOSSES = (F.cross_entropy, nn.CrossEntropyLoss, F.nll_loss, nn.NLLLoss)
 
 
 def label_weights(loss: Any) -> Callable[[Tensor], float]:
     """By what a loss divides for a batch's targets: the weights of the labels that count, or else the rows."""
-    if kind_of(loss) not in CLASS_LOSSES:
+    if kind_of(loss) not in _CLASS_LOSSES:
         return len
     inner, keywords = _unwrapped(loss)
     ignored = keywords.get("ignore_index", getattr(inner, "ignore_index", -100))
@@ -95,6 +95,13 @@ def label_weights(loss: Any) -> Callable[[Tensor], float]:
         return len(counted) if weight is None else float(weight.to(y.device, torch.float64)[counted].sum())
 
     return size
+
+
+def of_no_label(loss: Any, value: float) -> str:
+    """A sentence on a loss that is NaN, where it may be the mean over no label."""
+    if value == value or kind_of(loss) not in _CLASS_LOSSES:
+        return ""
+    return " A batch in which every label is the loss's ignore_index has this loss too: leave such rows out."
 
 
 def check_mean(loss: Any) -> None:
@@ -171,7 +178,11 @@ def _broadcast(outputs: Tensor, y: Tensor) -> bool:
 def settings_of(model: nn.Module) -> dict[str, dict[str, Any]]:
     """The settings of all layers that have some, above all of their priors."""
     layers = {name: one for name, one in model.named_modules() if isinstance(one, PersistentSettings)}
-    return {name: {key: getattr(one, key) for key in one._all_settings()} for name, one in layers.items()}
+    return {
+        name: {key: value.tolist() if isinstance(value := getattr(one, key), Tensor) else value
+               for key in one._all_settings()}
+        for name, one in layers.items()
+    }  # fmt: skip
 
 
 def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str, Any]], rates: list[Any]) -> None:
@@ -181,8 +192,9 @@ def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str
     Checkpoints from before these were in them are taken as they are.
     """
     for name, own in settings.items():
+        stored = [there[name] for there in state.get("settings", ()) if name in there and set(there[name]) <= set(own)]
         for key, value in own.items():
-            known = [there[name][key] for there in state.get("settings", ()) if key in there.get(name, ())]
+            known = [there[key] for there in stored if key in there]
             if known and value not in known:
                 layer = type(run.model.get_submodule(name)).__name__
                 raise ValueError(
@@ -201,8 +213,8 @@ def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str
     now = [float(group["lr"]) for group in groups]
     before, given = ([float(rate) for rate in some] for some in (state["initial_rates"], rates))
     if given not in (before, now):
-        warn_of_change("lr", *(", ".join(f"{rate:g}" for rate in some) for some in (before, given)),
-                       "the run goes on with the first; set it in a callback to change it.")  # fmt: skip
+        one, other = (", ".join(f"{rate:g}" for rate in some) for some in (before, given))
+        warn_of_change("lr", one, other, "the run goes on with the first; set it in a callback to change it.")
 
 
 def warn_of_change(name: str, before: Any, given: Any, effect: str) -> None:

@@ -1,6 +1,5 @@
 """The loop under `fit` and `sample`: what both do around a step."""
 
-import math
 import threading
 import time
 import warnings
@@ -25,14 +24,13 @@ from bnnlib.nn.calls import noticing_uncalled
 from bnnlib.train.batches import Data, batches_of
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.checks import (
-    CLASS_LOSSES,
     check_callbacks,
     check_mean,
     check_optimizer,
     check_pairing,
     check_same_run,
-    kind_of,
     naming_dtypes,
+    of_no_label,
     settings_of,
     warn_of_sums,
 )
@@ -276,10 +274,7 @@ class Loop:
         if len(bad):
             step = start + int(bad[0])
             where, value = f"epoch {self.run.epoch}, step {step}", self.losses[step].item()
-            # the mean over no label
-            labels = math.isnan(value) and kind_of(self.loss) in CLASS_LOSSES
-            advice = " A batch in which every label is the loss's ignore_index has this loss too." if labels else ""
-            raise DivergedError(self.explain(where, value) + advice, where, value)
+            raise DivergedError(self.explain(where, value) + of_no_label(self.loss, value), where, value)
 
     def _pause(self, interrupted: threading.Event) -> None:
         # a stream is found again at the end of an epoch alone, and what Ctrl-C leaves is the last of these

@@ -114,4 +114,4 @@ def _harmless(value: Any, depth: int) -> bool:
     home = (value if isinstance(value, FunctionType | type) else type(value)).__module__ or ""
     if home in ("torch.nn.functional", "torch.nn.modules.loss") or home.startswith("torch.distributions"):
         return True
-    return isinstance(value, _PLAIN) or leaves_nothing(value, depth) and not isinstance(value, nn.Module)
+    return isinstance(value, _PLAIN) or (not isinstance(value, nn.Module) and leaves_nothing(value, depth))
