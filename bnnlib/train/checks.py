@@ -149,9 +149,8 @@ def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor,
     Neither is refused: a sum may be divided by a number that is known beforehand, and an ensemble have one target.
     """
     inner, _ = _unwrapped(loss)
-    if not isinstance(outputs, Tensor) or getattr(kind_of(loss), "__module__", "").startswith("torch.nn"):
-        return  # PyTorch's own say themselves what they do
-    if not leaves_nothing(inner):
+    own = not (getattr(kind_of(loss), "__module__", None) or "").startswith("torch.nn")  # those say what they do
+    if not own or not isinstance(outputs, Tensor) or not leaves_nothing(inner):
         return
     if adds_up(loss, outputs.detach(), y):
         warnings.warn(

@@ -93,10 +93,13 @@ def leaves_nothing(loss: Any, depth: int = 3) -> bool:
     Buffers and counters of a module are copied with it; those of what a function names are not.
     """
     if isinstance(loss, nn.Module):
-        return sum(one.numel() for one in loss.state_dict().values() if isinstance(one, Tensor)) <= _MOST
+        return sum(one.nelement() for one in (*loss.parameters(), *loss.buffers())) <= _MOST
     if not isinstance(loss, FunctionType) or depth == 0:
         return False
-    code, found = loss.__code__, inspect.getclosurevars(loss)
+    try:
+        code, found = loss.__code__, inspect.getclosurevars(loss)
+    except ValueError:  # a name that stands for nothing yet
+        return False
     written = any(step.opname in _WRITES for step in dis.get_instructions(code)) or _WRITES & set(found.builtins)
     in_place = any(name.endswith("_") and not name.endswith("__") for name in code.co_names)
     if written or in_place or any(isinstance(constant, CodeType) for constant in code.co_consts):
