@@ -91,7 +91,7 @@ def label_weights(loss: Any) -> Callable[[Tensor], float]:
     def size(y: Tensor) -> float:
         if y.is_floating_point():  # probabilities, which PyTorch averages over the rows whatever the weights
             return len(y)
-        counted = y[y != ignored]
+        counted = y.long()[y.long() != ignored]  # bytes would wrap, and choose as a mask
         return len(counted) if weight is None else float(weight.to(y.device, torch.float64)[counted].sum())
 
     return size
@@ -131,12 +131,10 @@ def check_pairing(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor
     if outputs.dim() in (0, y.dim()) or len(outputs) != len(y) or len(y) < 2 or not _broadcast(outputs, y):
         return  # with as many dimensions row stands by row
     if pairs_all(loss, outputs.detach(), y):
-        given = {(*y.shape, 1): "y[..., None]"} | ({outputs.shape: "y.squeeze(-1)"} if y.shape[-1] == 1 else {})
-        advice = (
-            f"the targets as {given[outputs.shape]} or, if the loss squeezes the outputs itself, leave that out"
-            if outputs.shape in given
-            else "targets of the outputs' shape, or a model with one output for each target"
-        )
+        advice = "targets of the outputs' shape, or a model with one output for each target"
+        if (more := outputs.shape == (*y.shape, 1)) or y.shape == (*outputs.shape, 1):
+            given = "y[..., None]" if more else "y.squeeze(-1)"
+            advice = f"the targets as {given} or, if the loss squeezes the outputs itself, leave that out"
         raise ValueError(
             f"the outputs have shape {tuple(outputs.shape)} and the targets {tuple(y.shape)}, which broadcast against "
             f"each other: the loss does not look at which target belongs to which row. Give {advice}."

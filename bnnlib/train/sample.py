@@ -89,6 +89,9 @@ def sample(
             is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
 
+    Warns:
+        UserWarning: as `fit` does, of a loss of one's own, of the prior's `num_data` and of the checkpoint's step size.
+
     Example:
         >>> from bnnlib.sampling import SGHMC, SampleStore
         >>> x = torch.randn(256, 5)

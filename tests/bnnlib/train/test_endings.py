@@ -111,7 +111,7 @@ WEIGHTS = torch.tensor([1.0, 9.0, 3.0])
         (F.cross_entropy, False),
         (nn.CrossEntropyLoss(WEIGHTS, ignore_index=1, label_smoothing=0.1), False),
         (partial(F.cross_entropy, weight=WEIGHTS), False),
-        (nn.NLLLoss(WEIGHTS, ignore_index=-100), True),
+        *[(nn.NLLLoss(WEIGHTS, ignore_index=ignored), True) for ignored in (-100, 1)],
     ],
 )
 def test_the_validation_loss_is_that_of_all_labels_that_count(loss, softmax, as_loader):
@@ -120,6 +120,8 @@ def test_the_validation_loss_is_that_of_all_labels_that_count(loss, softmax, as_
     y = y.sort().values
     if getattr(loss, "ignore_index", -100) == -100:
         y[:20] = -100
+    elif softmax:
+        y = y.byte()
     model = nn.Sequential(nn.Linear(6, 3), *[nn.LogSoftmax(-1)] * softmax)
     held_out = DataLoader(TensorDataset(x, y), batch_size=8) if as_loader else (x, y)
     _, run = train(1, model, loss=loss, validation=held_out)

@@ -83,13 +83,8 @@ def test_a_sum_of_ones_own_is_told_once(loss):
 
 def test_several_outputs_beside_one_target_are_told():
     with pytest.warns(UserWarning, match=r"shape \(16, 2\) and the targets \(16, 1\).*several numbers"):
-        fit(
-            nn.Linear(6, 2),
-            (data()[0], data()[0][:, :1]),
-            epochs=1,
-            batch_size=16,
-            loss=lambda o, y: (o - y).square().mean(),
-        )
+        square = lambda o, y: (o - y).square().mean()  # noqa: E731
+        fit(nn.Linear(6, 2), (data()[0], data()[0][:, :1]), epochs=1, batch_size=16, loss=square)
 
 
 STATE, MADE, ROW_WEIGHTS = nn.BatchNorm1d(1), [], torch.arange(16.0)[:, None]
