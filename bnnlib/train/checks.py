@@ -14,7 +14,7 @@ from bnnlib._callbacks import Callback, Run
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.optim.ivon import IVON
 from bnnlib.posteriors.settings import PersistentSettings
-from bnnlib.train.probes import adds_up, leaves_nothing, pairs_all, spreads
+from bnnlib.train.probes import adds_up, pairs_all
 
 
 def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -142,29 +142,15 @@ def check_pairing(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor
 
 
 def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor, stacklevel: int) -> None:
-    """Warn where a loss of one's own grows with the rows, or compares several outputs with one target.
-
-    Neither is refused: a sum may be divided by a number that is known beforehand, and an ensemble have one target.
-    """
-    inner, _ = _unwrapped(loss)
+    """Warn where a loss of one's own grows with the rows; it may be divided by a number that is known beforehand."""
     own = not (getattr(kind_of(loss), "__module__", None) or "").startswith("torch.nn")  # those say what they do
-    if not own or not isinstance(outputs, Tensor) or not leaves_nothing(inner):
-        return
-    if adds_up(loss, outputs.detach(), y):
+    if own and isinstance(outputs, Tensor) and adds_up(loss, outputs.detach(), y):
         warnings.warn(
             "the loss is twice as large for a batch that holds each row twice: it seems to be a sum over the rows, but "
             "must be their mean, which is weighed against the prior by their number. Divide it by len(y); if it is "
             "divided by the batch size as a number, that is wrong for a smaller last batch.",
             stacklevel=stacklevel,
         )
-    if outputs.dim() == y.dim() and outputs.shape != y.shape and _broadcast(outputs, y):
-        if spreads(loss, outputs.detach(), y):
-            warnings.warn(
-                f"the outputs have shape {tuple(outputs.shape)} and the targets {tuple(y.shape)}: the loss compares "
-                "several numbers of a row with a single one. If that is not meant, give targets of the outputs' "
-                "shape, or a model with one output for each target.",
-                stacklevel=stacklevel,
-            )
 
 
 def _broadcast(outputs: Tensor, y: Tensor) -> bool:

@@ -81,13 +81,7 @@ def test_a_sum_of_ones_own_is_told_once(loss):
         assert (loss.calls, float(loss.seen)) == (4, ROWS)
 
 
-def test_several_outputs_beside_one_target_are_told():
-    with pytest.warns(UserWarning, match=r"shape \(16, 2\) and the targets \(16, 1\).*several numbers"):
-        square = lambda o, y: (o - y).square().mean()  # noqa: E731
-        fit(nn.Linear(6, 2), (data()[0], data()[0][:, :1]), epochs=1, batch_size=16, loss=square)
-
-
-STATE, MADE, ROW_WEIGHTS = nn.BatchNorm1d(1), [], torch.arange(16.0)[:, None]
+ROW_WEIGHTS = torch.arange(16.0)[:, None]
 
 
 @pytest.mark.parametrize(
@@ -99,17 +93,15 @@ STATE, MADE, ROW_WEIGHTS = nn.BatchNorm1d(1), [], torch.arange(16.0)[:, None]
         lambda o, y: ((o - o.T) - (y - y.T)).square().mean(),  # pairs of rows
         lambda o, y: ((o - y).square() * torch.rand_like(y)).mean(),
         lambda o, y: F.gaussian_nll_loss(o[:, :1], y, o[:, 1:].exp()),
-        lambda o, y: (STATE(o) - y).square().sum() / 1e3,
-        lambda o, y: MADE.append(1) or (o - y).square().sum() / 16,
         lambda o, y: torch.zeros(()) * o.sum(),
     ],
 )
-def test_losses_that_divide_themselves_or_have_a_memory_are_left_alone(loss, recwarn):
+def test_losses_that_divide_themselves_are_left_alone(loss, recwarn):
     x, names = data()[0], loss.__code__.co_names
     outputs = 1 + ("exp" in names)
-    MADE.clear(), STATE.reset_running_stats(), torch.manual_seed(0)
+    torch.manual_seed(0)
     fit(nn.Linear(6, outputs), (x[:48], x[:48, :1]), epochs=1, batch_size=16, loss=loss, generator=seeded())
-    assert not recwarn.list and int(STATE.num_batches_tracked) in (0, 3) and len(MADE) in (0, 3)
+    assert not recwarn.list
     after = torch.rand(())
     torch.manual_seed(0)
     nn.Linear(6, outputs), [torch.rand(16, 1) for _ in range(3 * ("rand_like" in names))]
