@@ -55,7 +55,7 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     made = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions, "estimators": _estimators}
     made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
     made |= {"memory": _memory, "memory_h100": _memory, "noise_h100": _passes}
-    made |= {"time_to_answer": _answers, "adam": _adam, "selections": _selections}
+    made |= {"time_to_answer": _answers, "selections": _selections}
     made |= {"conversions": lambda rows, _: conversion_tables.counts(rows)}
     said = {"conversions_reasons": conversion_tables.reasons, "conversions_networks": conversion_tables.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
@@ -119,18 +119,6 @@ def _memory(rows: Rows, _: Found) -> str:
         name = names.get((row["library"], row["layer"]), f"{row['library']}, {KINDS.get(row['layer'], row['layer'])}")
         lines.append([name, f"{row['peak']:.0f}", f"{row['standing']:.0f}"])
     return markdown(["Network", "At the worst moment, bytes", "Between steps, bytes"], lines)
-
-
-def _adam(rows: Rows, _: Found) -> str:
-    """Ratio under both kinds of Adam by layer and batch, the goal, and bytes a weight."""
-    by, lines = _by(rows, "layer", "batch", "optimizer"), []
-    names = list(dict.fromkeys(row["optimizer"] for row in rows))
-    for layer, batch in _by(rows, "layer", "batch"):
-        both = [by[layer, batch, name] for name in names]
-        goal = f"{GOALS[layer, batch]:.2f}" if (layer, batch) in GOALS else "–"
-        own = [_spread(row, "ratio") for row in both] + [goal] + [f"{row['bytes']:.0f}" for row in both]
-        lines.append([KINDS[layer], f"{batch:,}", *own])
-    return markdown(["Layer", "Rows", *(f"`{n}`" for n in names), "Goal", *(f"Bytes, `{n}`" for n in names)], lines)
 
 
 def _answers(rows: Rows, _: Found) -> str:

@@ -33,7 +33,7 @@ def standing(step: Timed) -> int:
     if prior is not None:
         states += [value for name in ("rho", "kappa0", "kappa1") for value in getattr(prior, name).values()]
     states += getattr(optimizer, "_noise", [])
-    return _bytes(parameters) + _bytes([p.grad for p in parameters if type(p.grad) is Tensor]) + _bytes(states)
+    return _bytes(parameters) + _bytes([p.grad for p in parameters if p.grad is not None]) + _bytes(states)
 
 
 def needed(step: Timed, x: Tensor, y: Tensor) -> int:

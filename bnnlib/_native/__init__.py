@@ -16,12 +16,10 @@ _KERNELS = (
     *("normal", "uniform", "signs", "logistic", "gaussian", "gaussian_grad", "spike_slab", "spike_slab_grad"),
     *("profile_grad", "mixture_grad", "hamiltonian", "langevin", "prior_grad", "prior_move", "variance"),
     *("variance_grad", "power_variance", "power_variance_grad", "local", "local_grad"),
-    *("gaussian_kept", "profile_kept", "mixture_kept", "spike_slab_kept", "adam", "adam_pulled", "adam_scaled"),
 )
 _NUMBERS = {name: number for number, name in enumerate(_KERNELS)}
 # whose items are numbers and no pairs
-_PLAIN = {"uniform", "signs", "logistic", "prior_grad", "prior_move"}
-_PLAIN |= {name for name in _KERNELS if "variance" in name or name.startswith("adam")}
+_PLAIN = {"uniform", "signs", "logistic", "prior_grad", "prior_move", *(n for n in _KERNELS if "variance" in n)}
 _CALL = struct.Struct("4i4I8P8f")  # of `kernels.cpp`; a call by so many arguments takes three times as long
 
 
@@ -62,26 +60,16 @@ def run(
     if outputs[0].is_cuda:
         gpu.run(kernel, keys, inputs, outputs, constants, share)
         return
-    first, second = keys[0], keys[-1]
-    assert isinstance(first, int) and isinstance(second, int)
-    given = [tensor.data_ptr() for tensor in inputs] + [0] * (4 - len(inputs))
-    given += [tensor.data_ptr() for tensor in outputs] + [0] * (4 - len(outputs))
-    launch([packed(kernel, number, first, second, *given, constants=constants)])
-
-
-def packed(kernel: str, number: int, first: int, second: int, *pointers: int, constants: Sequence[float] = ()) -> bytes:
-    """A call for `launch`, by the addresses of four inputs and four outputs, 0 where there is none."""
     items = number if kernel in _PLAIN else (number + 1) // 2
-    halves = first & 0xFFFFFFFF, first >> 32, second & 0xFFFFFFFF, second >> 32
-    how = _NUMBERS[kernel], number, items, build.threads(items)
-    return _CALL.pack(*how, *halves, *pointers, *constants, *(0.0,) * (8 - len(constants)))
-
-
-def launch(calls: Sequence[bytes]) -> None:
-    """Run kernels one after the other: what Python does between two that fill the caches takes ten times as long."""
     loaded = build.library()
     assert loaded is not None
-    loaded.bnnlib_run(b"".join(calls), len(calls))
+    first, second = keys[0], keys[-1]
+    assert isinstance(first, int) and isinstance(second, int)
+    halves = first & 0xFFFFFFFF, first >> 32, second & 0xFFFFFFFF, second >> 32
+    pointers = [tensor.data_ptr() for tensor in inputs] + [0] * (4 - len(inputs))
+    pointers += [tensor.data_ptr() for tensor in outputs] + [0] * (4 - len(outputs))
+    how = _NUMBERS[kernel], number, items, build.threads(items)
+    loaded.bnnlib_run(_CALL.pack(*how, *halves, *pointers, *constants, *(0.0,) * (8 - len(constants))))
 
 
 def fill(values: Tensor, kind: str, key: int | DeviceKey) -> Tensor:

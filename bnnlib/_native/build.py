@@ -26,7 +26,7 @@ ATTEMPTS = (
     ("-fopenmp-simd", "-DBNNLIB_PLAIN"),
     ("-DBNNLIB_PLAIN",),
 )
-_SECONDS = 300  # for a compiler, which takes four, and more where many share the machine
+_SECONDS = 300  # for a compiler, which takes a few, and more where many share the machine
 
 
 class NativeWarning(UserWarning):
@@ -129,7 +129,7 @@ def library() -> ctypes.CDLL | None:
             stacklevel=2,
         )
         return None
-    loaded.bnnlib_run.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    loaded.bnnlib_run.argtypes = [ctypes.c_char_p]
     loaded.bnnlib_run.restype = loaded.bnnlib_threads.restype = None
     _share_threads(loaded)
     return loaded

@@ -76,7 +76,6 @@ extern "C" {
 #define KERNEL(NAME) EVERY static void NAME(const Call* call, int first, int last)
 #define IN_(NAME, I) const float* __restrict NAME = call->in[I];
 #define OUT_(NAME, I) float* __restrict NAME = call->out[I];
-#define KEPT_(NAME, I) float* __restrict NAME = call->out[1] + (int64_t)(I)*call->n;
 
 #define ONE(i, z) o[i] = z;
 KERNEL(normal) { OUT_(o, 0) PAIRS(ONE) }
@@ -159,48 +158,6 @@ KERNEL(local) { IN_(mean, 0) IN_(variance, 1) OUT_(o, 0) const float add = call-
 KERNEL(local_grad) { IN_(variance, 0) IN_(g, 1) OUT_(d, 0) const float add = call->c[0], least = call->c[1]; PAIRS(ONE) }
 #undef ONE
 
-// the draws again, with what an optimizer makes the gradients of: of a parameter with g of its output and the share t of
-// the divergence it is g a + t b, where a 1 and a b in proportion to the parameter are not written. c is as above, and
-// all that is kept lies in one buffer.
-#define TWO OUT_(o, 0) KEPT_(a, 0) KEPT_(b, 1)
-#define ONE(i, z) { const float z_ = z; Spread s = softplus(rho[i]); const float rate = s.slope; \
-  o[i] = mean[i] + s.scale*z_; a[i] = z_*rate; b[i] = (p*s.scale - 1.f/s.scale)*rate; }
-KERNEL(gaussian_kept) { IN_(mean, 0) IN_(rho, 1) TWO const float p = call->c[1]; PAIRS(ONE) }
-#undef ONE
-#define ONE(i, z) { const float z_ = z, m = mean[i]; Spread s = softplus(rho[i]); const float rate = s.slope; \
-  float v = precision(m*m + s.scale*s.scale, p, more, odds); o[i] = m + s.scale*z_; \
-  a[i] = z_*rate; pull[i] = m*v; b[i] = (s.scale*v - 1.f/s.scale)*rate; }
-KERNEL(profile_kept) { IN_(mean, 0) IN_(rho, 1) TWO KEPT_(pull, 2) PRIOR (void)t; PAIRS(ONE) }
-#undef ONE
-#define ONE(i, z) { const float z_ = z; Spread s = softplus(rho[i]); const float rate = s.slope; \
-  float w = mean[i] + s.scale*z_, score = w*precision(w*w, p, more, odds); o[i] = w; \
-  a[i] = z_*rate; pull[i] = score; b[i] = (score*z_ - 1.f/s.scale)*rate; }
-KERNEL(mixture_kept) { IN_(mean, 0) IN_(rho, 1) TWO KEPT_(pull, 2) PRIOR (void)t; PAIRS(ONE) }
-#undef ONE
-#define ONE(i, z) { const float z_ = z, m = mean[i], l = logit[i]; Spread s = softplus(rho[i]); \
-  float e = ex(-absolute(l)), q = 1.f/(1.f + e), on = l > 0 ? q : e*q, off = l > 0 ? e*q : q; \
-  float eta = l + logistic((u32)(i), k2, k3), y = ex(-absolute(eta)*cold), v = 1.f + y, gate = open(eta); \
-  float kl = (c - ln(s.scale)) + (half*(s.scale*s.scale + m*m) + l), slab = m + s.scale*z_; \
-  o[i] = slab*gate; gates[i] = gate; pull[i] = on*(p*m); \
-  a[i] = gate*(z_*s.slope); b[i] = on*(p*s.scale - 1.f/s.scale)*s.slope; \
-  soft[i] = slab*(y/(v*v)*cold); drift[i] = on*off*kl; }
-KERNEL(spike_slab_kept) { IN_(mean, 0) IN_(rho, 1) IN_(logit, 2)
-  TWO KEPT_(pull, 2) KEPT_(gates, 3) KEPT_(soft, 4) KEPT_(drift, 5)
-  const u32 k2 = call->k[2], k3 = call->k[3];
-  const float p = call->c[1], c = call->c[2], cold = call->c[3], half = 0.5f*p; PAIRS(ONE) }
-#undef ONE
-
-// Adam in place, as PyTorch has it, for the gradient g a + t b + more x; c is t, more, 1 - beta1, beta2, 1 - beta2, the
-// step over its bias correction, one over the root of the other, and epsilon
-#define ADAM(NAME, KEPT, GRADIENT) KERNEL(NAME) { IN_(g, 0) KEPT OUT_(x, 0) OUT_(m, 1) OUT_(v, 2) \
-  const float t = call->c[0], more = call->c[1], u1 = call->c[2], b2 = call->c[3], u2 = call->c[4], \
-    step = call->c[5], root = call->c[6], least = call->c[7]; (void)t; \
-  LOOP for (int i = first; i < last; i++) { float w = x[i], d = GRADIENT + more*w, n = m[i] + u1*(d - m[i]); \
-    float s = b2*v[i] + u2*(d*d); m[i] = n; v[i] = s; x[i] = w - step*n/(__builtin_sqrtf(s)*root + least); } }
-ADAM(adam, , g[i])
-ADAM(adam_pulled, IN_(b, 2), (g[i] + t*b[i]))
-ADAM(adam_scaled, IN_(a, 1) IN_(b, 2), (g[i]*a[i] + t*b[i]))
-
 // a step of Langevin dynamics in place: of p and its velocity v, or of p alone, along the gradient and a ridge's
 #define ONE(i, z) { float w = p[i], u = c[0]*v[i] - c[1]*(g[i] + c[2]*w); \
   p[i] = w + (c[3]*u + c[4]*(z)); v[i] = c[5]*u + c[6]*(z); }
@@ -243,8 +200,7 @@ KERNEL(prior_move) { IN_(w, 0) OUT_(r, 0) OUT_(k0, 1) OUT_(k1, 2) OUT_(sums, 3)
 typedef void (*Kernel)(const Call*, int, int);
 static const Kernel kernels[] = {normal, uniform, signs, logistics, gaussian, gaussian_grad, spike_slab, spike_slab_grad,
   profile_grad, mixture_grad, hamiltonian, langevin, prior_grad, prior_move,
-  variance, variance_grad, power_variance, power_variance_grad, local, local_grad,
-  gaussian_kept, profile_kept, mixture_kept, spike_slab_kept, adam, adam_pulled, adam_scaled};
+  variance, variance_grad, power_variance, power_variance_grad, local, local_grad};
 
 // of the OpenMP library that PyTorch has loaded, so that its threads serve here too; given once, or never
 typedef void (*Team)(void (*)(void*), void*, unsigned, unsigned);
@@ -257,10 +213,8 @@ static void part(void* given) {
   const Work* work = (const Work*)given; const int64_t all = count(), own = number();
   work->kernel(work->call, (int)(work->items*own/all), (int)(work->items*(own + 1)/all));
 }
-void bnnlib_run(const Call* calls, int count) {
-  for (const Call* call = calls; call < calls + count; call++) {
-    Work work = {kernels[call->kernel], call, call->items};
-    if (call->threads > 1 && team) team(part, &work, (unsigned)call->threads, 0); else work.kernel(call, 0, call->items);
-  }
+void bnnlib_run(const Call* call) {
+  Work work = {kernels[call->kernel], call, call->items};
+  if (call->threads > 1 && team) team(part, &work, (unsigned)call->threads, 0); else work.kernel(call, 0, call->items);
 }
 }

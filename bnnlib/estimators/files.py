@@ -27,6 +27,7 @@ class Saved:
     original_: np.ndarray
     groups_: np.ndarray
     activation: str
+    n_jobs: int | None
     _scatter: Scatter | None
     get_params: Callable[..., dict[str, Any]]
     _build: Callable[..., nn.Module]

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import torch
-from joblib import effective_n_jobs
 
 
 @contextmanager
@@ -13,6 +12,8 @@ def threads(n_jobs: int | None) -> Iterator[None]:
 
     Contexts around it, such as `torch.no_grad()`, do not reach inside.
     """
+    from joblib import effective_n_jobs  # which scikit-learn brings
+
     before = torch.get_num_threads()
     # a device that is set costs every operation some Python
     device = nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -16,6 +17,7 @@ from bnnlib._overrides import overrides, overriding
 from bnnlib.posteriors import Posterior, Random
 
 WEIGHT_MODES = ("sample", "mean", "selected")
+NESTED = "_nested_before"  # attribute of a transformer encoder of `to_bayesian`: its `use_nested_tensor` before
 Parameters = tuple[Tensor, Tensor | None]
 
 
@@ -156,6 +158,16 @@ def _fence(module: nn.Module, inputs: tuple) -> None:
     """A hook that does nothing."""
 
 
+def give_hooks(layer: nn.Module, plain: nn.Module) -> None:
+    """Give a layer the hooks on the passes of the one whose place it takes, but for the fence."""
+    for key, hooks in vars(layer).items():
+        if key.startswith(("_forward_", "_backward_", "_is_full_")):
+            plain.__dict__[key] = copy.copy(hooks)
+    for number, hook in list(plain._forward_pre_hooks.items()):
+        if hook is _fence:
+            del plain._forward_pre_hooks[number]
+
+
 def bayesian_layers(model: nn.Module) -> list[StochasticLayer]:
     """The distinct layers of a model that draw weights, noise or statistics, in the order of `model.modules()`.
 
@@ -183,7 +195,7 @@ def sampling_layers(model: nn.Module) -> list[StochasticLayer]:
 
 @contextmanager
 def _mode(model: nn.Module, mode: str) -> Iterator[nn.Module]:
-    with overriding({layer: {"weight_mode": mode} for layer in bayesian_layers(model)}):
+    with overriding({layer: {"weight_mode": mode, "held": None} for layer in bayesian_layers(model)}):
         yield model
 
 

@@ -13,6 +13,8 @@ from bnnlib.nn.parameters import ParameterPosterior
 class UncalledWarning(UserWarning):
     """A pass of a model has not called some of its Bayesian layers.
 
+    A layer that is called, and whose weights are read besides, is not named; `to_bayesian` says how to tie weights.
+
     Example:
         >>> import warnings
         >>> warnings.simplefilter("error", UncalledWarning)  # where it must not pass unseen

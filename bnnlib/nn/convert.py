@@ -2,13 +2,14 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from bnnlib._checks import check_choice, matching
 from bnnlib._copies import copied, replaced
-from bnnlib.nn.base import BayesianLayer, StochasticLayer
+from bnnlib.nn.base import NESTED, BayesianLayer, StochasticLayer
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
 from bnnlib.nn.gaussian_spike_slab import (
     GaussianSpikeSlabConv2d,
@@ -66,26 +67,33 @@ def to_bayesian(
     The weights of the network become posterior means, and their names in the state_dict stay, so a checkpoint of the
     deterministic network still loads. Layers that are Bayesian already, and layers that are used twice, are respected.
     Frozen ones, none of whose parameters requires a gradient, stay as they are, unless `parameters` names them.
-    A parameter that several modules share keeps one posterior, one draw a pass of the model, and one divergence.
+    A parameter that several modules share keeps one posterior, one draw a pass of the model, and one divergence. A
+    weight that a module of yours reads of another, as ``F.linear(h, self.encoder.weight.t())`` does, is the mean there,
+    beside a draw in the encoder, and no warning comes. Let one module own the weight and read it wherever it is used,
+    and name it in `parameters`: then all of its reads in a pass are one draw.
+    Where layers inside an `nn.TransformerEncoder` are converted, it computes what stands at padded positions, as it
+    does in training; PyTorch's fast path, in `eval()` without gradients, puts zeros there. Mask them before a mean.
     Embeddings with `sparse=True` lose it: the divergence has a gradient in every row.
 
     Args:
         model: any module; it is not changed.
         layer: "gaussian", "gaussian_spike_slab", "scale_mixture", "spike_slab", "sparse_vd" or "horseshoe".
-        where: called as where(name, module) on each module that could be converted; return False to leave it
-            deterministic.
+        where: called as where(name, module) on each module that could be converted, or that `parameters` names; return
+            False to leave it deterministic.
         parameters: names or patterns (``"encoder.*.weight"``) of the only parameters that get a posterior, of modules
-            of any class, normalization and your own too.
+            of any class, normalization and your own too; for "scale_mixture", "sparse_vd" and "horseshoe" all
+            parameters of layers that they have.
         unsupported: what to do about other modules that own parameters: "warn" leaves them deterministic and names
             them in a warning (normalization apart), "keep" leaves them in silence, "error" refuses and names them all.
+            What `parameters` names and cannot have a posterior is refused unless this is "keep".
         settings: keyword arguments of the new layers, such as prior_scale or initial_scale; `help` of their class
             (``help(bnnlib.nn.SpikeSlabLinear)``) says which. "gaussian_spike_slab" and "scale_mixture" need slab_scale
             and spike_scale, "spike_slab" needs prior_inclusion_probability, the others nothing. The estimators "local"
             and "flipout" are those of linear layers and 2-d convolutions; the rest draws weights.
 
     Raises:
-        ValueError: unknown layer or setting value, nothing to convert, a pattern that fits nothing, or
-            something unsupported with unsupported="error".
+        ValueError: unknown layer or setting value, nothing to convert, a pattern that fits nothing, a
+            named parameter that cannot have a posterior, or something unsupported with unsupported="error".
         TypeError: a setting that these layers do not have, or one that they need is missing; the message lists them.
             Or the model is no module.
 
@@ -106,38 +114,42 @@ def to_bayesian(
     chosen = _chosen(model, parameters)
     shared = _shared(model)
     new: dict[nn.Module, nn.Module] = {}
-    left: dict[str, nn.Module] = {}
+    stays: dict[str, tuple[nn.Module, str]] = {}
+    left: dict[str, tuple[nn.Module, str]] = {}
     for name, module in model.named_modules():
         own = {key: p for key, p in module._parameters.items() if p is not None}
-        frozen = parameters is None and not any(p.requires_grad for p in own.values())
-        if isinstance(module, BayesianLayer) or not own or frozen:
-            continue
         names = [key for key in own if chosen is None or (f"{name}.{key}" if name else key) in chosen]
+        if not names:
+            continue
         tied = layer in POSTERIORS and any(id(p) in shared for p in own.values())
         fused = type(module) in kinds and len(names) == len(own) and not tied
-        if type(module) in kinds and "weight" not in own:
-            fused, names = False, []
-        if not fused and (layer not in POSTERIORS or (chosen is None and not _by_parameter(module))):
-            names = []
-        if not names:
-            left[name] = module
-        elif where is None or where(name, module):
-            if fused:
-                new[module] = kinds[type(module)].from_deterministic(module, **settings)
-            else:
-                rest = {key: value for key, value in settings.items() if key != "estimator"}
-                new[module] = with_posterior(module, layer, names, **rest)
-    _report(layer, {n: m for n, m in left.items() if chosen is None}, unsupported)
+        if isinstance(module, BayesianLayer):
+            stays[name] = module, "Bayesian already"
+        elif parameters is None and not any(p.requires_grad for p in own.values()):
+            stays[name] = module, "frozen, and requires_grad_(True) thaws them"
+        elif (reason := _obstacle(layer, module, fused, chosen is not None)) and (
+            chosen is None or where is None or where(name, module)
+        ):
+            left[name] = module, reason
+        elif reason or (where is not None and not where(name, module)):
+            stays[name] = module, "not accepted by `where`"
+        elif fused:
+            new[module] = kinds[type(module)].from_deterministic(module, **settings)
+        else:
+            rest = {key: value for key, value in settings.items() if key != "estimator"}
+            new[module] = with_posterior(module, layer, names, **rest)
+    _report(layer, left, unsupported if chosen is None or unsupported == "keep" else "error")
     if not new:
         raise ValueError(
-            f"{type(model).__name__} has no layer to convert: layer={layer!r} replaces plain "
-            f"{' and '.join('nn.' + kind.__name__ for kind in kinds)} modules that `where` accepts and that are not "
-            "frozen: requires_grad_(True) thaws them. Layers that are Bayesian already stay, and those of "
-            "parametrizations such as weight_norm need remove_parametrizations first."
+            f"{type(model).__name__} has no layer to convert to layer={layer!r}: "
+            f"{_named(stays | left) or 'none of its modules has parameters'}."
         )
     model = replaced(model, new)
     for module in model.modules():
-        if isinstance(module, nn.TransformerEncoder):
+        if isinstance(module, nn.TransformerEncoder) and any(
+            isinstance(m, BayesianLayer) for m in module.layers.modules()
+        ):
+            module.__dict__.setdefault(NESTED, module.use_nested_tensor)  # for `to_deterministic`
             module.use_nested_tensor = False  # what only the fused layers take
     tie(model)
     return model
@@ -165,11 +177,38 @@ def _by_parameter(module: nn.Module) -> bool:
     return isinstance(module, BY_PARAMETER) or type(module) is nn.Linear or type(module).__name__ == "Conv1D"
 
 
+def _obstacle(layer: str, module: nn.Module, fused: bool, named: bool) -> str:
+    """Why a module cannot be converted, and what to do; nothing where it can."""
+    keys, kinds = module._parameters, LAYERS[layer]
+    # pruning and the older norms keep what they compute as an attribute beside its parts
+    parts = [key for key in keys if key.endswith(("_orig", "_v", "_g"))]
+    if any(isinstance(vars(module).get(key.rpartition("_")[0]), Tensor) for key in parts):
+        return (
+            "a hook computes its weight, which torch.nn.utils.prune.remove, remove_weight_norm or remove_spectral_norm "
+            "makes a parameter again"
+        )
+    if type(module) in kinds and keys.get("weight") is None:
+        return "its weight is no parameter"
+    if fused or (layer in POSTERIORS and (named or _by_parameter(module))):
+        return ""
+    if layer in POSTERIORS:
+        return "name theirs in parameters=[...], with all others that shall have posteriors"
+    if is_parametrized(module) or isinstance(module, ParametrizationList):
+        return "torch.nn.utils.parametrize.remove_parametrizations makes it a plain layer"
+    plain = " and ".join(f"nn.{kind.__name__}" for kind in kinds)
+    return (
+        f"it replaces plain {plain} modules with all of their parameters, "
+        f"and {', '.join(map(repr, POSTERIORS))} take any parameter that parameters=[...] names"
+    )
+
+
 def _chosen(model: nn.Module, patterns: Sequence[str] | None) -> set[str] | None:
     if patterns is None:
         return None
-    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
-    return set(matching("parameters", patterns, names))
+    named = list(model.named_parameters(remove_duplicate=False))
+    fitting = set(matching("parameters", patterns, [name for name, _ in named]))
+    ids = {id(p) for name, p in named if name in fitting}
+    return {name for name, p in named if id(p) in ids}  # what is shared has one posterior, under all of its names
 
 
 def _shared(model: nn.Module) -> set[int]:
@@ -178,19 +217,25 @@ def _shared(model: nn.Module) -> set[int]:
     return {key for key, count in owners.items() if count > 1}
 
 
-def _report(layer: str, left: dict[str, nn.Module], unsupported: str) -> None:
+def _named(modules: Mapping[str, tuple[nn.Module, str]]) -> str:
+    """Modules with what is to be said of them, those of one reason together."""
+    groups: dict[str, list[str]] = {}
+    for name, (module, reason) in modules.items():
+        groups.setdefault(reason, []).append(f"{name or 'the model itself'} ({type(module).__name__})")
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in groups.items())
+
+
+def _report(layer: str, left: dict[str, tuple[nn.Module, str]], unsupported: str) -> None:
     if unsupported == "warn":
-        left = {name: module for name, module in left.items() if not isinstance(module, NORMALIZATION)}
+        left = {name: pair for name, pair in left.items() if not isinstance(pair[0], NORMALIZATION)}
     if not left or unsupported == "keep":
         return
-    count = sum(p.numel() for module in left.values() for p in module.parameters(recurse=False))
-    named = ", ".join(f"{name or 'the model itself'} ({type(module).__name__})" for name, module in left.items())
-    words = f"layer={layer!r} has no Bayesian form of {named}"
+    words = f"layer={layer!r} has no Bayesian form of {_named(left)}"
     if unsupported == "error":
         raise ValueError(f"{words}. With unsupported='keep' they stay as they are.")
+    count = sum(p.numel() for module, _ in left.values() for p in module.parameters(recurse=False))
     warnings.warn(
-        f"{words}: their {count:,} parameters stay deterministic. Name them in parameters=[...] to give them "
-        "posteriors, or say unsupported='keep'.",
+        f"{words}. Their {count:,} parameters stay deterministic; unsupported='keep' leaves them so in silence.",
         stacklevel=3,
     )
 

@@ -126,6 +126,9 @@ def elbo_loss(
 ) -> Tensor:
     """Negative ELBO per observation, mean NLL + kl_scale * KL / num_data, equation (svbnn-elbo).
 
+    In a loop of one's own a layer that runs twice in a pass, such as a cell over time, has noise of its own at each
+    call; with `redraw(model, seed, step)` before each step it has one draw, as under `fit` and in `predict`.
+
     Args:
         nll_mean: negative log-likelihood averaged over the mini-batch, a scalar.
         model: holds the Bayesian layers; called on the batch before. With `functional_call` and `torch.func.grad` the

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._overrides import overrides, overriding
-from bnnlib.nn.base import BayesianLayer
+from bnnlib.nn.base import BayesianLayer, give_hooks
 from bnnlib.posteriors import Gaussian, GaussianSpikeSlab, Posterior, SpikeSlab
 
 POSTERIORS: dict[str, type[Posterior]] = {
@@ -139,6 +139,7 @@ class ParameterPosterior(BayesianLayer):
                 parameters[key] = means.setdefault(id(parameter), nn.Parameter(value.detach().clone()))
         module = self._base.__new__(self._base)
         module.__dict__.update(own | {"_parameters": parameters})
+        give_hooks(self, module)
         if isinstance(module, nn.RNNBase):
             module._init_flat_weights()
         return module

@@ -7,7 +7,6 @@ noise that is made for it.
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +21,6 @@ from bnnlib.functional.draws import gate_of, gaussian_backward, spike_slab_backw
 from bnnlib.functional.gaussian import softplus_scale
 from bnnlib.functional.gaussian_spike_slab import MixturePrior
 from bnnlib.functional.variational_dropout import variance_backward
-from bnnlib.posteriors.kept import first, in_order_of
 from bnnlib.posteriors.kl_tokens import remember
 
 Group = Sequence[Tensor]  # a mean and what stands beside it
@@ -116,6 +114,13 @@ def _made(like: Tensor, kind: str, key: int | DeviceKey) -> Tensor:
     return noise
 
 
+def _in_order_of(like: Tensor, grad: Tensor) -> Tensor | None:
+    """A gradient in the order of memory of `like`; None for one that the kernels cannot read."""
+    if grad.layout is not torch.strided or grad.dtype is not torch.float32 or type(grad) is not Tensor:
+        return None
+    return grad.contiguous(memory_format=torch.contiguous_format if like.is_contiguous() else torch.channels_last)
+
+
 def _share(token: Tensor | None) -> tuple[float | None, Tensor | None]:
     """What the divergence counts in the objective: a number, 0 without a token and None where each row has its own.
 
@@ -152,7 +157,7 @@ class _ByKey(torch.autograd.Function):
         kernel = None if share is None or torch.is_grad_enabled() else family.gradient(share, *settings)
         gradients: list[Tensor | None] = []
         for key, group, grad in zip(keys, _groups(ctx.saved_tensors, len(keys)), grads[:-1], strict=True):
-            own = None if grad is None or kernel is None else in_order_of(group[0], grad)
+            own = None if grad is None or kernel is None else _in_order_of(group[0], grad)
             if own is not None:
                 assert kernel is not None
                 outputs = [torch.empty_like(parameter) for parameter in group]
@@ -161,14 +166,9 @@ class _ByKey(torch.autograd.Function):
             elif grad is None and token is None:
                 gradients += [None] * len(group)
             else:
-                gradients += _by_formulas(family, (*settings, dim), group, key, grad, token)
+                noise = [_made(group[0], kind, part) for kind, part in zip(family.noise, key, strict=True)]
+                gradients += family.formulas(group, noise, grad, token, *settings, dim)
         return *(None,) * 4, *gradients
-
-
-def _by_formulas(family: Family, settings: tuple, group: Group, key, grad, token) -> tuple[Tensor | None, ...]:
-    """Gradients in a group's parameters of its value and of the token, on noise that is made again."""
-    noise = [_made(group[0], kind, part) for kind, part in zip(family.noise, key, strict=True)]
-    return family.formulas(group, noise, grad, token, *settings)
 
 
 def _groups(parameters: Sequence[Tensor], number: int) -> list[Group]:
@@ -183,11 +183,6 @@ def draw(layer: nn.Module, family: Family, source: Keys, groups: Sequence[Group]
         settings: of the divergence, the last one the dimension of its sum.
     """
     *own, dim = settings
-    if dim is None and torch.is_grad_enabled():
-        formulas = partial(_by_formulas, family, settings)
-        plan = first(layer, groups, family.gradient(1.0, *own), len(family.noise), formulas)
-        if plan is not None:
-            return plan.draw(layer, source)
     device = groups[0][0].device
     keys = [tuple(source.next_key(device) for _ in family.noise) for _ in groups]
     parameters = [p for p in layer._parameters.values() if p is not None]
@@ -216,7 +211,7 @@ class _Moments(torch.autograd.Function):
         groups, (share, _), gradients = _groups(ctx.saved_tensors, len(grads) // 2), _share(grads[-1]), []
         for group, *both in zip(groups, grads, grads[len(groups) :], strict=False):
             plain = torch.is_grad_enabled() or None in both
-            given = [None if plain else in_order_of(group[0], grad) for grad in both]
+            given = [None if plain else _in_order_of(group[0], grad) for grad in both]
             if None not in given:
                 outputs = [torch.empty_like(parameter) for parameter in group]
                 constants = family.constants(share, *settings)
@@ -248,7 +243,7 @@ class _Local(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         (variance,), (key, floor) = ctx.saved_tensors, ctx.about
-        own = None if torch.is_grad_enabled() else in_order_of(variance, grad)
+        own = None if torch.is_grad_enabled() else _in_order_of(variance, grad)
         if own is None:
             slope = _root(variance, floor).reciprocal() * (0.5 * (variance + floor[0] >= floor[1]))
             return None, None, grad, grad * _made(variance, "normal", key) * slope

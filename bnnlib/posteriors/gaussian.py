@@ -11,7 +11,6 @@ from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, soft
 from bnnlib.functional._autograd import transformed
 from bnnlib.posteriors import fused
 from bnnlib.posteriors.base import Posterior
-from bnnlib.posteriors.kept import again
 from bnnlib.posteriors.kl_tokens import remembered
 from bnnlib.posteriors.settings import setting
 
@@ -36,8 +35,6 @@ class _GaussianWeights(Posterior):
 
     def _draws(self, output: str, source: Source) -> list[Tensor]:
         """Weights, or what else `gaussian_draw` knows, of all groups."""
-        if output == "weight" and (values := again(self, source)) is not None:
-            return values
         if not (pairs := self._groups()):  # all of them are another layer's
             return []
         noisy, prior = output != "variance", None if transformed() else self._prior

@@ -23,12 +23,10 @@ class Spent(list[bool]):
 class _State:
     """What decides whether the tokens of one forward pass of a layer are still fresh."""
 
-    def __init__(self, tokens: list[Tensor], parameters: Sequence[Tensor], spent: Spent | None) -> None:
+    def __init__(self, tokens: list[Tensor], parameters: Sequence[Tensor]) -> None:
         self.tokens, self.parameters, self.versions = tokens, parameters, [p._version for p in parameters]
         self.ids = {id(p) for p in parameters}
-        self.spent = Spent() if spent is None else spent  # the graph holds it alone, and so never its own tokens
-        if spent is not None:
-            return
+        self.spent = Spent()  # the graph holds it alone, and so never its own tokens
         for node in {token.grad_fn for token in tokens if token.grad_fn is not None}:
             node.register_prehook(lambda *_, spent=self.spent: spent.append(True))
 
@@ -47,18 +45,12 @@ class _Kept(threading.local):
 _KEPT = _Kept()
 
 
-def remember(
-    layer: nn.Module, tokens: list[Tensor | None], parameters: Sequence[Tensor], spent: Spent | None = None
-) -> None:
-    """Keep the tokens of a draw from `parameters` in place of those of the layer's draw before.
-
-    Args:
-        spent: a list to which the draw's own backward pass adds.
-    """
+def remember(layer: nn.Module, tokens: list[Tensor | None], parameters: Sequence[Tensor]) -> None:
+    """Keep the tokens of a draw from `parameters` in place of those of the layer's draw before."""
     forget(layer)
     differentiable = [token for token in tokens if token is not None and token.requires_grad]
     if tokens and len(differentiable) == len(tokens):
-        _KEPT.states[layer] = _State(differentiable, parameters, spent)
+        _KEPT.states[layer] = _State(differentiable, parameters)
 
 
 def remembered(layer: nn.Module, function: Callable[..., tuple], draws: list[tuple], **settings) -> list[Tensor]:

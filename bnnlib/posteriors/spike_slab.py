@@ -19,7 +19,6 @@ from bnnlib.functional._autograd import transformed
 from bnnlib.functional.draws import spike_slab_value
 from bnnlib.posteriors import fused
 from bnnlib.posteriors.base import _Selecting
-from bnnlib.posteriors.kept import again
 from bnnlib.posteriors.kl_tokens import remembered
 from bnnlib.posteriors.settings import check_open, setting
 
@@ -65,8 +64,6 @@ class SpikeSlab(_Selecting):
 
     def draw(self, generator: Source = None) -> Any:
         """One draw of all weights, exactly 0 where the gate is closed."""
-        if (values := again(self, generator)) is not None:
-            return self._parts(values)
         if not (groups := self._groups()):  # all of them are another layer's
             return self._parts([])
         constants = self.temperature, 0.0 if transformed() else self.prior_log_odds, self.prior_scale, self._dim

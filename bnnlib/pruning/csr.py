@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
 from bnnlib._copies import replaced
-from bnnlib.nn.base import BayesianLayer
+from bnnlib.nn.base import BayesianLayer, give_hooks
 from bnnlib.pruning.stored import read_tensors, write_tensors
 
 FORMAT = "bnnlib-csr-1"
@@ -149,7 +149,9 @@ class CSRConv2d(_CSRLayer):
 
 
 def _sparse(layer: _Dense, matrix: _Matrix | None = None) -> CSRLinear | CSRConv2d:
-    return CSRLinear(layer, matrix) if isinstance(layer, nn.Linear) else CSRConv2d(layer, matrix)
+    sparse = CSRLinear(layer, matrix) if isinstance(layer, nn.Linear) else CSRConv2d(layer, matrix)
+    give_hooks(layer, sparse)
+    return sparse
 
 
 def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:

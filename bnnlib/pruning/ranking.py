@@ -6,8 +6,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._copies import copied
-from bnnlib.nn.base import BayesianLayer, Parameters, check_choice
+from bnnlib._copies import copied, replaced
+from bnnlib.nn.base import NESTED, BayesianLayer, Parameters, check_choice, give_hooks
 from bnnlib.nn.parameters import ParameterPosterior
 
 SCORES = ("inclusion", "signal_to_noise", "magnitude")
@@ -127,9 +127,11 @@ def _layer_scores(name: str, layer: nn.Linear | nn.modules.conv._ConvNd, by: str
         return cast(Tensor, layer.weight_logit), cast("Tensor | None", layer.bias_logit)
     method, what, _ = _NEEDS[by]
     if not hasattr(layer, method):
+        spike = " (weight_rho is the scale of a weight that is in, and says nothing of whether it is: by='inclusion')"
         raise ValueError(
-            f"{name or 'the model'} is a {type(layer).__name__}, which has no {what.split(' ', 1)[1]}, so by={by!r} "
-            "cannot rank its weights. Rank by='magnitude', or use a layer that has it, as GaussianSpikeSlabLinear does."
+            f"{name or 'the model'} is a {type(layer).__name__}, which has no {what.split(' ', 1)[1]}"
+            f"{spike if hasattr(layer, 'weight_logit') else ''}, so by={by!r} cannot rank its weights. Rank "
+            "by='magnitude', or use a layer that has it, as GaussianSpikeSlabLinear does."
         )
     scores: Parameters = getattr(layer, method)()
     if by == "inclusion":
@@ -191,8 +193,8 @@ def global_masks(scores: Mapping[str, Tensor], sparsity: float) -> dict[str, Ten
 def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> nn.Module:
     """A copy with plain modules in place of the Bayesian ones, `nn.Linear` or `nn.LSTM`, holding the posterior means.
 
-    It computes what `model` does under `mean_weights`; normalization and all else is copied as it is. Deterministic
-    layers can be masked too.
+    It computes what `model` does under `mean_weights`; normalization, hooks and all else are copied as they are.
+    Deterministic layers can be masked too.
 
     Args:
         model: any module, which is not changed.
@@ -200,7 +202,8 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
 
     Raises:
         ValueError: a mask is not of bool, names no weight or bias of a linear or convolutional layer of the model, or
-            has another shape.
+            has another shape, or is of a weight that a hook or a parametrization computes.
+        TypeError: a layer of your own has another forward pass than the class of bnnlib that it extends.
 
     Example:
         >>> from bnnlib.nn import GaussianLinear
@@ -217,7 +220,7 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
         if isinstance(module, ParameterPosterior):
             new[module] = module.plain(shared)
         elif isinstance(module, BayesianLayer):
-            new[module] = _plain(module)
+            new[module] = _plain(name, module)
         if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
             plain = new.get(module, module)
             for kind in ("weight", "bias"):
@@ -229,14 +232,20 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
             f"masks has {', '.join(left)}, but {type(model).__name__} has no linear or convolutional layer with a "
             "parameter of that name. Take the masks from weight_scores of this model."
         )
-    for module in [*model.modules(), *new.values()]:
-        for name, child in module._modules.items():
-            if child in new:
-                module._modules[name] = new[child]
-    return new.get(model, model)
+    model = replaced(model, new)
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoder) and NESTED in module.__dict__:
+            module.use_nested_tensor = module.__dict__.pop(NESTED)
+    return model
 
 
-def _plain(layer: BayesianLayer) -> nn.Module:
+def _plain(name: str, layer: BayesianLayer) -> nn.Module:
+    if type(layer).forward is not BayesianLayer.forward:
+        base = "Linear" if isinstance(layer, nn.Linear) else "Conv2d"
+        raise TypeError(
+            f"{name or 'the model'} is a {type(layer).__name__} with a forward pass of its own, which nn.{base} does "
+            "not have. Let a module around the layer do what that adds, and the layer its own part alone."
+        )
     weight, bias = layer.mean()
     options = {"bias": bias is not None, "device": weight.device, "dtype": weight.dtype}
     if isinstance(layer, nn.Linear):
@@ -247,6 +256,7 @@ def _plain(layer: BayesianLayer) -> nn.Module:
         plain = nn.utils.skip_init(nn.Conv2d, **geometry, **options)
     plain.weight = nn.Parameter(weight.detach().clone())
     plain.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+    give_hooks(layer, plain)
     return plain.train(layer.training)
 
 
@@ -258,6 +268,11 @@ def _mask_parameter(name: str, parameter: Tensor | None, mask: Tensor) -> None:
             f"{shape}, True where the weight stays."
             if shape is not None
             else f"masks has {name}, but that layer has no bias."
+        )
+    if not isinstance(parameter, nn.Parameter):
+        raise ValueError(
+            f"{name} is computed from others, which would bring back what is pruned. Make it permanent first: "
+            "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight'), or torch.nn.utils.prune.remove."
         )
     parameter.masked_fill_(~mask.to(parameter.device), 0.0)
 
@@ -273,7 +288,8 @@ def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion") -> nn
         by: "inclusion", "signal_to_noise" or "magnitude".
 
     Raises:
-        ValueError: the share is outside [0, 1) or leaves nothing, or the model cannot be ranked.
+        ValueError: the share is outside [0, 1) or leaves nothing, the model cannot be ranked, or a hook or a
+            parametrization computes a ranked weight.
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear

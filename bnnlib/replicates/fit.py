@@ -140,6 +140,14 @@ def fit_stacked(
             f"(n, {model.replicates}, inputs) and (n, {model.replicates}, outputs): "
             "stack your data sets along the second dimension."
         )
+    inputs, outputs = model.posterior.layout.sizes[0], model.posterior.layout.sizes[-1]
+    # a loss of one's own may have targets of another width, such as labels
+    counted = loss is gaussian_nll or isinstance(loss, GaussianLikelihood)
+    if x.shape[-1] != inputs or (counted and y.shape[-1] != outputs):
+        raise ValueError(
+            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but the layout has {inputs} inputs and {outputs} "
+            f"outputs: x must be (n, {model.replicates}, {inputs}) and y (n, {model.replicates}, {outputs})."
+        )
     if checkpoint and generator is None:
         raise ValueError("there is a checkpoint but no generator, whose state it must hold. Pass torch.Generator().")
     n = len(x)

@@ -21,7 +21,8 @@ class StackedPosterior(Posterior):
             number or one for each replicate.
 
     Raises:
-        ValueError: a setting is out of its range, or has neither one value nor one for each replicate.
+        ValueError: the means have another shape, or a setting is out of its range or has neither one value nor one for
+            each replicate.
 
     Example:
         >>> layout = Layout((5, 8, 1), replicates=10)
@@ -33,6 +34,12 @@ class StackedPosterior(Posterior):
 
     def __init__(self, layout: Layout, weight: Tensor, *settings: Any, **named: Any):
         super().__init__()
+        if weight.shape != (layout.replicates, layout.num_parameters):
+            raise ValueError(
+                f"weight has shape {tuple(weight.shape)}, but the layout needs (replicates, parameters) = "
+                f"({layout.replicates}, {layout.num_parameters}): give layout.kaiming_uniform(generator) or the means "
+                "of each network in a row of its own."
+            )
         self.layout = layout
         self.weight = nn.Parameter(weight.clone())
         self._init_posterior(**dict(zip(self._all_settings(), settings, strict=False)), **named)

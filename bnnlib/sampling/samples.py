@@ -67,6 +67,10 @@ class SampleStore(Callback):
         True
         >>> len(store), store.predict(model, torch.randn(8, 3)).shape
         (5, torch.Size([8, 2]))
+        >>> store.stacked("weight").shape, torch.stack([*store.outputs(model, torch.randn(8, 3))]).shape
+        (torch.Size([5, 2, 3]), torch.Size([5, 8, 2]))
+        >>> [name for name in store[-1]], [draw["bias"].shape for draw in store] == [(2,)] * 5  # each a state_dict
+        (['weight', 'bias'], True)
     """
 
     def __init__(

@@ -1,8 +1,6 @@
 """What both loops ask of what they are given: of the optimizer, the loss, the callbacks and the numbers of a batch."""
 
-import copy
 import functools
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._callbacks import Callback
+from bnnlib._callbacks import Callback, Run
+from bnnlib.nn.base import StochasticLayer
+from bnnlib.optim.ivon import IVON
+from bnnlib.posteriors.settings import PersistentSettings
+from bnnlib.train.probes import adds_up, pairs_all
 
 
 def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -75,6 +77,33 @@ def kind_of(loss: Any) -> Any:
     return type(inner) if isinstance(inner, nn.Module) else inner
 
 
+_CLASS_LOSSES = (F.cross_entropy, nn.CrossEntropyLoss, F.nll_loss, nn.NLLLoss)
+
+
+def label_weights(loss: Any) -> Callable[[Tensor], float]:
+    """By what a loss divides for a batch's targets: the weights of the labels that count, or else the rows."""
+    if kind_of(loss) not in _CLASS_LOSSES:
+        return len
+    inner, keywords = _unwrapped(loss)
+    ignored = keywords.get("ignore_index", getattr(inner, "ignore_index", -100))
+    weight = keywords.get("weight", getattr(inner, "weight", None))
+
+    def size(y: Tensor) -> float:
+        if y.is_floating_point():  # probabilities, which PyTorch averages over the rows whatever the weights
+            return len(y)
+        counted = y.long()[y.long() != ignored]  # bytes would wrap, and choose as a mask
+        return len(counted) if weight is None else float(weight.to(y.device, torch.float64)[counted].sum())
+
+    return size
+
+
+def of_no_label(loss: Any, value: float) -> str:
+    """A sentence on a loss that is NaN, where it may be the mean over no label."""
+    if value == value or kind_of(loss) not in _CLASS_LOSSES:
+        return ""
+    return " A batch in which every label is the loss's ignore_index has this loss too: leave such rows out."
+
+
 def check_mean(loss: Any) -> None:
     """Refuse a loss that says of itself that it is a sum over the batch."""
     inner, keywords = _unwrapped(loss)
@@ -87,53 +116,126 @@ def check_mean(loss: Any) -> None:
         )
 
 
-def check_pairing(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> None:
-    """Refuse a loss that compares the outputs of all rows with the targets of all rows, or those of a single class."""
+def check_pairing(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor) -> None:
+    """Refuse a loss that compares the outputs of all rows with the targets of all rows, or those of a single class.
+
+    Outputs that are no tensor are the loss's own affair.
+    """
+    if not isinstance(outputs, Tensor):
+        return
     if kind_of(loss) in (F.cross_entropy, nn.CrossEntropyLoss) and outputs.shape[1:2] == (1,):
         raise ValueError(
             "the model has one output, and the cross-entropy over a single class is 0 whatever it says. Give "
             "loss=torch.nn.functional.mse_loss or another loss for numbers, or a model with one output a class."
         )
-    more = outputs.shape == (*y.shape, 1)
-    if (more or y.shape == (*outputs.shape, 1)) and len(y) > 1 and _pairs_all(loss, outputs.detach(), y):
+    if outputs.dim() in (0, y.dim()) or len(outputs) != len(y) or len(y) < 2 or not _broadcast(outputs, y):
+        return  # with as many dimensions row stands by row
+    if pairs_all(loss, outputs.detach(), y):
+        advice = "targets of the outputs' shape, or a model with one output for each target"
+        if (more := outputs.shape == (*y.shape, 1)) or y.shape == (*outputs.shape, 1):
+            given = "y[..., None]" if more else "y.squeeze(-1)"
+            advice = f"the targets as {given} or, if the loss squeezes the outputs itself, leave that out"
         raise ValueError(
             f"the outputs have shape {tuple(outputs.shape)} and the targets {tuple(y.shape)}, which broadcast against "
-            "each other: the loss does not look at which target belongs to which row. Give the targets as "
-            f"{'y[..., None]' if more else 'y.squeeze(-1)'} or, if the loss squeezes the outputs itself, leave that "
-            "out."
+            f"each other: the loss does not look at which target belongs to which row. Give {advice}."
         )
 
 
-@torch.no_grad()
-def _pairs_all(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> bool:
-    """Whether a loss depends on targets, but for no outputs on their order.
+def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor, stacklevel: int) -> None:
+    """Warn where a loss of one's own grows with the rows; it may be divided by a number that is known beforehand."""
+    own = not (getattr(kind_of(loss), "__module__", None) or "").startswith("torch.nn")  # those say what they do
+    if own and isinstance(outputs, Tensor) and adds_up(loss, outputs.detach(), y):
+        warnings.warn(
+            "the loss is twice as large for a batch that holds each row twice: it seems to be a sum over the rows, but "
+            "must be their mean, which is weighed against the prior by their number. Divide it by len(y); if it is "
+            "divided by the batch size as a number, that is wrong for a smaller last batch.",
+            stacklevel=stacklevel,
+        )
 
-    A copy of it is asked where `deepcopy` makes one, as it does of a module; no generator of PyTorch moves on.
+
+def _broadcast(outputs: Tensor, y: Tensor) -> bool:
+    pairs = zip(outputs.shape[::-1], y.shape[::-1], strict=False)
+    return all(a == b or 1 in (a, b) for a, b in pairs)
+
+
+def settings_of(model: nn.Module) -> dict[str, dict[str, Any]]:
+    """The settings of all layers that have some, above all of their priors."""
+    layers = {name: one for name, one in model.named_modules() if isinstance(one, PersistentSettings)}
+    return {
+        name: {key: value.tolist() if isinstance(value := getattr(one, key), Tensor) else value
+               for key in one._all_settings()}
+        for name, one in layers.items()
+    }  # fmt: skip
+
+
+def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str, Any]], rates: list[Any]) -> None:
+    """Refuse the checkpoint of a run with other priors or an optimizer that cannot go on; warn of another rate.
+
+    As given may be what the checkpoint's run began with or, where a callback changes it, what that had come to.
+    Checkpoints from before these were in them are taken as they are.
     """
+    for name, own in settings.items():
+        stored = [there[name] for there in state.get("settings", ()) if name in there and set(there[name]) <= set(own)]
+        for key, value in own.items():
+            known = [there[key] for there in stored if key in there]
+            if known and value not in known:
+                layer = type(run.model.get_submodule(name)).__name__
+                raise ValueError(
+                    f"the checkpoint is of a run in which {name or 'the model'} ({layer}) has {key}={known[0]}, but "
+                    f"this one has {key}={value}: it cannot go on from there. Use the same, or another checkpoint file."
+                )
+    held, groups = run.optimizer, state["optimizer"]["param_groups"]
+    kind, here = state.get("optimizer_class", type(held).__name__), type(held).__name__
+    if kind != here and not set(held.defaults) <= set(groups[0]):
+        raise ValueError(
+            f"the checkpoint holds the state of {kind}, but this run has {here}, which cannot go on from there. Use "
+            f"{kind}, or another checkpoint file."
+        )
+    if kind != here:
+        warn_of_change("the optimizer", kind, here, "the state and the settings are those of the first.")
+    now = [float(group["lr"]) for group in groups]
+    before, given = ([float(rate) for rate in some] for some in (state["initial_rates"], rates))
+    if given not in (before, now):
+        one, other = (", ".join(f"{rate:g}" for rate in some) for some in (before, given))
+        warn_of_change("lr", one, other, "the run goes on with the first; set it in a callback to change it.")
 
-    def of(outputs: Tensor, targets: Tensor) -> float:
-        with torch.random.fork_rng([y.device] if y.is_cuda else []), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return float(loss(outputs, targets))
 
-    try:
-        loss = copy.deepcopy(loss)
-        up = (y.double() if y.is_floating_point() else y).sort(dim=0).values
-        ramp = torch.linspace(-1, 1, len(y), dtype=torch.float64, device=y.device)
-        ramp = ramp.view(-1, *[1] * (y.dim() - 1)).expand_as(up)
-        looks = False
-        # The targets themselves are outputs which differ enough on any scale. A link squeezes or explodes them, but not
-        # numbers around 0; what takes the logarithm needs positive ones, and the model's own ones fit any loss.
-        for probe in (up, ramp, 1.5 + 0.5 * ramp, outputs):
-            probe = probe.double().reshape(outputs.shape)
-            one, other, same = of(probe, up), of(probe, up.flip(0)), of(probe, up[:1].expand_as(up))
-            if math.isfinite(one):
-                if not math.isclose(one, other, rel_tol=1e-9):
-                    return False
-                looks |= one != same
-    except Exception:  # no copy, or no loss for such numbers: then nothing is known against it
-        return False
-    return looks
+def warn_of_change(name: str, before: Any, given: Any, effect: str) -> None:
+    """Say that a run goes on with another setting than that of its checkpoint."""
+    warnings.warn(
+        f"the checkpoint is of a run in which {name} is {before}, but this one has {given}: {effect} Use another "
+        "checkpoint file to start anew.",
+        stacklevel=6,  # where fit or sample is called
+    )
+
+
+def check_no_posterior(model: nn.Module, sampler: torch.optim.Optimizer) -> None:
+    """Refuse an optimizer that draws the parameters of layers which have a variational posterior already."""
+    moved = {id(p) for group in sampler.param_groups for p in group["params"] if p.requires_grad}
+    for name, layer in model.named_modules():
+        # random statistics have no posterior: scale and shift of a batch norm are weights as others
+        if isinstance(layer, StochasticLayer) and not isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            if not moved.isdisjoint(map(id, layer.parameters())):
+                raise ValueError(
+                    f"{name or 'the model'} is a {type(layer).__name__}, which has a variational posterior already: "
+                    f"{type(sampler).__name__} would draw its parameters, for which its KL term is not meant. Give it "
+                    "the deterministic network, bnnlib.pruning.to_deterministic(model), or train this one by "
+                    "bnnlib.train.fit with an optimizer that does not draw, such as torch.optim.Adam."
+                )
+
+
+def check_observations(number: int, *parts: Any) -> None:
+    """Warn where an optimizer or a prior was made for another number of observations than that of the run."""
+    for part in parts:
+        given = getattr(part, "num_data", None)
+        if given is None or given == number or (isinstance(part, IVON) and given < number):  # a warm posterior
+            continue
+        warnings.warn(
+            f"{type(part).__name__} has num_data={given}, but this run has {number} observations, so that the prior "
+            "has another weight than it should. Give both the same; where rows are augmented on purpose, give it to "
+            "the run as num_data too.",
+            stacklevel=3,
+        )
 
 
 @contextmanager

@@ -19,8 +19,10 @@ from bnnlib._checks import DivergedError, check_count, check_non_negative, check
 from bnnlib._noise import fold
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
+from bnnlib.sampling.base import Sampler
 from bnnlib.sampling.samples import at_a_draw
 from bnnlib.train.batches import Data
+from bnnlib.train.checks import check_no_posterior, check_observations, warn_of_change
 from bnnlib.train.loop import Loop
 from bnnlib.train.validation import Validation
 
@@ -88,10 +90,11 @@ def fit(
             CPU its sweep over the weights then takes less than half the time. A step of
             `bnnlib.optim.AdaptiveVariational(form="natural")` takes the gradients at a draw; a `SampleStore` among the
             callbacks keeps draws.
-        loss: called as loss(model(x), y), returns the negative log-likelihood of a row, in nats, summed over its
-            outputs and averaged over the batch, as a scalar; by default cross-entropy, for class labels. Numbers need
-            another: torch.nn.functional.mse_loss is that of one output whose noise has variance 1/2, and
-            lambda o, y: (o - y).square().sum(-1).mean() / (2 * variance) that of any variance and number of outputs.
+        loss: called as loss(model(x), y), whatever the model returns; gives the negative log-likelihood of a row, in
+            nats, summed over its outputs and averaged over the batch, as a scalar; by default cross-entropy, for class
+            labels. Numbers need another: torch.nn.functional.mse_loss is that of one output whose noise has variance
+            1/2, and lambda o, y: (o - y).square().sum(-1).mean() / (2 * variance) that of any variance and number of
+            outputs.
         kl_scale: 1 for the exact objective, below 1 for a tempered one, or a function of the epoch (from 0) to warm up.
         minibatch_scheme: how an epoch's batches share the KL term, equation (sbnn-minibatch): "uniform" in
             proportion to their rows, or "halving", most of it on the first few.
@@ -99,7 +102,9 @@ def fit(
             scheduler of `torch.optim.lr_scheduler`, stepped after every epoch (OneCycleLR and CyclicLR after every
             step, ReduceLROnPlateau with the validation loss). After a function's run the groups have their initial
             rates again; None leaves them to others.
-        validation: rows that are held out, as `data`; after each epoch the history has their loss, "validation_nll".
+        validation: rows that are held out, as `data`; after each epoch the history has their loss, "validation_nll":
+            the mean over the rows, or over all labels that count, by their weights, where the loss is PyTorch's for
+            classes and has `ignore_index` or `weight`. A loss of one's own is averaged over the batches by their rows.
             Of a network with draws it is that of the averaged predictive: of the mean probability where the loss is
             PyTorch's cross-entropy, NLL or binary cross-entropy of logits, else of the mean output. The draws are the
             same after every epoch, and the training that of a run without validation.
@@ -109,7 +114,8 @@ def fit(
         num_data: n, by default the rows of the data set, or those that a loader's SubsetRandomSampler or list of
             indices chooses. A stream without a length needs it, and so does a loader with batch_size=None, whose data
             set gives whole batches. With a sampler or a batch_sampler of another kind, which may choose fewer rows, it
-            is the data set's with a warning.
+            is the data set's with a warning. Rows whose labels the loss ignores count: where half are ignored, the mean
+            is over the others, and the KL term weighs half of what it should beside it; give the number of labels.
         augment: called as augment(x, generator=...) on every batch of inputs.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs. A
             processor without AVX-512 convolves in bfloat16 several times slower than in float32.
@@ -126,7 +132,9 @@ def fit(
             resumed run is the uninterrupted one bit for bit. With a data set or a loader this needs randomness that
             is PyTorch's: a loader over items with PyTorch's samplers, or with a sampler that has a `generator`, is
             started again and the batches that are done are passed over. A stream, or another sampler, is saved after
-            each epoch and goes on from there.
+            each epoch and goes on from there. A run whose layers have other settings, such as those of the prior, or
+            another kind of optimizer, is refused; another learning rate or constant kl_scale is told. The loss, the
+            values of the data and functions are not compared: another run needs another file.
         callbacks: see `Callback`; `EarlyStopping` is one.
         progress: a bar on stderr, where tqdm is installed.
 
@@ -135,11 +143,17 @@ def fit(
 
     Raises:
         ValueError: a count, the data, the optimizer, the scheduler, the loss, a callback or the checkpoint do not fit,
-            or nothing bounds the run.
+            an optimizer that draws has the parameters of a Bayesian layer, or nothing bounds the run.
+        TypeError: the model of a validation with draws returns no tensor.
         DivergedError: the loss, or that of the validation, is NaN or infinite. On a CPU the step that would have used
             it is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The model's
             parameters are its posterior means and scales throughout, never a draw.
+
+    Warns:
+        UserWarning: a loss of one's own seems to be a sum over the rows, or to compare several outputs with a single
+            target; the optimizer or its prior has another `num_data`; the checkpoint has another learning rate,
+            kl_scale or kind of optimizer; the number of rows is in doubt.
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear
@@ -160,6 +174,8 @@ def fit(
             "fit takes: at temperature 1 its draws would be sqrt(n) times too far apart. Use "
             "bnnlib.train.sample(model, data, sampler=...)."
         )
+    if isinstance(optimizer, Sampler) and any(group["temperature"] for group in optimizer.param_groups):
+        check_no_posterior(model, optimizer)
     loop = _Descent(
         model,
         optimizer,
@@ -175,6 +191,7 @@ def fit(
         checkpoint=checkpoint,
         callbacks=callbacks,
     )
+    check_observations(loop.num_data, optimizer, getattr(optimizer, "prior", None))
     loop.kl_scale, loop.schedule, loop.scheduler = kl_scale, factors, scheduler
     loop.share_kl(minibatch_scheme)
     loop.keyed = keyed
@@ -287,7 +304,9 @@ class _Descent(Loop):
         return value
 
     def memory(self) -> dict[str, Any]:
-        own = {"rate": self.rate, "scheduled": self.schedule is not None}
+        own: dict[str, Any] = {"rate": self.rate, "scheduled": self.schedule is not None}
+        if not callable(self.kl_scale):
+            own["kl_scale"] = float(self.kl_scale)
         return own if self.scheduler is None else own | {"scheduler": self.scheduler.state_dict()}
 
     def recall(self, state: dict[str, Any]) -> None:
@@ -297,6 +316,9 @@ class _Descent(Loop):
                 f"the checkpoint is of a run with {one} scheduler, but this one has {other}: it cannot go on from "
                 "there. Use the same, or another checkpoint file."
             )
+        before = state.get("kl_scale", self.kl_scale)
+        if not callable(before) and not callable(self.kl_scale) and before != float(self.kl_scale):
+            warn_of_change("kl_scale", before, self.kl_scale, "the epochs to come have the second.")
         self.rate = state.get("rate", self.initial_rates[0])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import DivergedError, check_count, check_generator
@@ -22,7 +23,17 @@ from bnnlib.nn.base import StochasticLayer, sampling_layers
 from bnnlib.nn.calls import noticing_uncalled
 from bnnlib.train.batches import Data, batches_of
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.checks import check_callbacks, check_mean, check_optimizer, check_pairing, naming_dtypes
+from bnnlib.train.checks import (
+    check_callbacks,
+    check_mean,
+    check_optimizer,
+    check_pairing,
+    check_same_run,
+    naming_dtypes,
+    of_no_label,
+    settings_of,
+    warn_of_sums,
+)
 
 _ROOM = 1024  # losses that fit at first where nobody knows the number of batches
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
@@ -75,6 +86,7 @@ class Loop:
         self.checkpoint = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         self.callbacks = check_callbacks(model, callbacks)
         self.initial_rates = [group["lr"] for group in optimizer.param_groups]
+        self.settings = settings_of(model)
         self.losses = torch.zeros(self.batches.number or _ROOM, device=self.device)
         self.done = 0  # steps of the epoch under way
         # The order takes its numbers from the same generator, and is the same for a network without noise if the seed
@@ -129,6 +141,7 @@ class Loop:
         outputs = self.outputs(x)
         if self.run.step == self._first_step:
             check_pairing(self.loss, outputs, y)
+            warn_of_sums(self.loss, outputs, y, stacklevel=7)  # where fit or sample is called
         loss = self.loss(outputs, y)
         self.record(loss)
         return loss
@@ -138,7 +151,7 @@ class Loop:
         if self.autocast is None:
             return self.run.model(x)
         with torch.autocast(x.device.type, self.autocast):
-            return self.run.model(x).float()
+            return tree_map_only(Tensor, Tensor.float, self.run.model(x))
 
     def record(self, loss: Tensor) -> None:
         """Take the batch's loss."""
@@ -261,7 +274,7 @@ class Loop:
         if len(bad):
             step = start + int(bad[0])
             where, value = f"epoch {self.run.epoch}, step {step}", self.losses[step].item()
-            raise DivergedError(self.explain(where, value), where, value)
+            raise DivergedError(self.explain(where, value) + of_no_label(self.loss, value), where, value)
 
     def _pause(self, interrupted: threading.Event) -> None:
         # a stream is found again at the end of an epoch alone, and what Ctrl-C leaves is the last of these
@@ -279,7 +292,9 @@ class Loop:
             "batch_size": self.batches.size,
             "model": run.model.state_dict(),
             "optimizer": run.optimizer.state_dict(),
+            "optimizer_class": type(run.optimizer).__name__,
             "initial_rates": self.initial_rates,
+            "settings": [self.settings, settings_of(run.model)],
             "generator": self.generator.get_state(),
             "global": [generator.get_state() for generator in self._global],
             "epoch": run.epoch,
@@ -314,6 +329,8 @@ class Loop:
                 "Use the same data, batch size and callbacks, or another checkpoint file."
             )
         run = self.run
+        check_same_run(run, state, self.settings, self.initial_rates)
+        self.settings = state.get("settings", [self.settings])[0]
         run.model.load_state_dict(state["model"])
         run.optimizer.load_state_dict(state["optimizer"])
         self.initial_rates = list(state["initial_rates"])

@@ -15,12 +15,11 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import check_count
-from bnnlib.nn.base import StochasticLayer
 from bnnlib.sampling.adaptive_prior import SpikeSlabGaussianLaplacePrior
 from bnnlib.sampling.base import Sampler
 from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.batches import Data
-from bnnlib.train.checks import check_callbacks, check_owner
+from bnnlib.train.checks import check_callbacks, check_no_posterior, check_observations, check_owner
 from bnnlib.train.loop import Loop
 
 StepFunction = Callable[[int], float]
@@ -90,6 +89,9 @@ def sample(
             is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
 
+    Warns:
+        UserWarning: as `fit` does, of a loss of one's own, of the prior's `num_data` and of the checkpoint's step size.
+
     Example:
         >>> from bnnlib.sampling import SGHMC, SampleStore
         >>> x = torch.randn(256, 5)
@@ -105,7 +107,7 @@ def sample(
             f"sampler is of type {type(sampler).__name__}, but a chain needs a sampler of bnnlib.sampling, which adds "
             "noise: SGHMC(model.parameters(), lr=1e-4) or SGLD. An optimizer trains by bnnlib.train.fit."
         )
-    _check_no_posterior(model, sampler)
+    check_no_posterior(model, sampler)
     callbacks = check_callbacks(model, callbacks)
     check_owner(model, prior)
     check_count("burn_in", burn_in, minimum=0)
@@ -132,22 +134,10 @@ def sample(
         num_data=num_data,
     )
     loop.prior = prior
+    check_observations(loop.num_data, prior)
     loop.max_steps = None if max_steps is None else check_count("max_steps", max_steps)
     loop.schedules = {"lr": lr_schedule, "temperature": temperature_schedule}
     return loop.go(epochs, progress)
-
-
-def _check_no_posterior(model: nn.Module, sampler: Sampler) -> None:
-    moved = {id(p) for group in sampler.param_groups for p in group["params"] if p.requires_grad}
-    for name, layer in model.named_modules():
-        # random statistics have no posterior: scale and shift of a batch norm are weights as others
-        if isinstance(layer, StochasticLayer) and not isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            if not moved.isdisjoint(map(id, layer.parameters())):
-                raise ValueError(
-                    f"{name or 'the model'} is a {type(layer).__name__}, which has a variational posterior already, "
-                    "and a chain would sample its parameters without their KL term. Sample the deterministic network, "
-                    "bnnlib.pruning.to_deterministic(model), or train this one by bnnlib.train.fit."
-                )
 
 
 class _Rows(Callback):
@@ -220,10 +210,11 @@ class _Chain(Loop):
             buffer.copy_(before)
         for module, count in extra:
             module.set_extra_state(count)
-        if outputs.numel() != y.numel():
+        if not isinstance(outputs, Tensor) or outputs.numel() != y.numel():
+            given = f"have shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"are {type(outputs)}"
             raise ValueError(
-                f"the prior learns sigma from residuals, but the outputs have shape {tuple(outputs.shape)} and the "
-                f"targets {tuple(y.shape)}. Give one output for each target, or leave 'sigma' out of its `update`."
+                f"the prior learns sigma from residuals, but the outputs {given} and the targets have shape "
+                f"{tuple(y.shape)}. Give one output for each target, or leave 'sigma' out of its `update`."
             )
         return (outputs - y.reshape(outputs.shape)).square().sum() * (self.num_data / len(y))
 

@@ -13,7 +13,7 @@ from bnnlib._checks import check_count
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import drawers, one_draw
 from bnnlib.train.batches import Data, Pair, checked_pair, pair_of
-from bnnlib.train.checks import check_pairing, kind_of
+from bnnlib.train.checks import check_pairing, kind_of, label_weights
 
 
 class Validation:
@@ -22,7 +22,7 @@ class Validation:
     def __init__(self, data: Data, draws: int, size: int, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.draws, self.loss, self.size = check_count("validation_draws", draws), loss, size
         self.data = data if isinstance(data, DataLoader | Dataset) else checked_pair(data)
-        self.average, self.unseen = _averages(loss), True
+        self.average, self.size_of, self.unseen = _averages(loss), label_weights(loss), True
 
     def _blocks(self, device: torch.device) -> Iterator[Pair]:
         if isinstance(self.data, tuple):
@@ -36,8 +36,11 @@ class Validation:
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, forward: Callable[[Tensor], Tensor], device: torch.device, seed: int) -> float:
-        """The mean loss over the rows; equal seeds are equal draws, and the same ones for all rows."""
-        total, rows = 0.0, 0
+        """The mean loss over the rows; equal seeds are equal draws, and the same ones for all rows.
+
+        Over the labels that count, by their weights, where the loss is PyTorch's for classes.
+        """
+        total, rows, sizes = 0.0, 0, 0.0
         generator = torch.Generator(device)
         # a loader takes a number from PyTorch's generator, which may be that of the training
         with torch.random.fork_rng(devices=[]), evaluating(model):
@@ -45,21 +48,35 @@ class Validation:
             draws = self.draws if layers else 1
             for x, y in self._blocks(device):
                 generator.manual_seed(seed)
-                outputs: Tensor | None = None
+                outputs: Any = None
                 for _ in range(draws):
                     with one_draw(layers, generator):
-                        output = self.average.of(forward(x))
+                        output = forward(x)
+                    if isinstance(output, Tensor):
+                        output = self.average.of(output)
+                    elif draws > 1:
+                        raise TypeError(
+                            f"the model returned {type(output).__name__}, but a validation averages outputs over "
+                            f"{draws} draws, which needs one tensor. Give validation_draws=1, leave `validation` out "
+                            "and measure in a callback, or let the model return a tensor."
+                        )
                     outputs = output if outputs is None else self.average.add(outputs, output)
-                assert outputs is not None  # there is a draw
-                mean = self.average.end(outputs, draws)
+                mean = self.average.end(outputs, draws) if isinstance(outputs, Tensor) else outputs
                 if self.unseen:
                     check_pairing(self.loss, mean, y)
                     self.unseen = False
-                total += float(self.loss(mean, y)) * len(x)
-                rows += len(x)
+                loss, size = float(self.loss(mean, y)), self.size_of(y)
+                if size:  # the mean over no label is NaN
+                    total += loss * size
+                rows, sizes = rows + len(x), sizes + size
         if not rows:
             raise ValueError("the validation data have no rows, but they need at least one.")
-        return total / rows
+        if not sizes:
+            raise ValueError(
+                "no label of the validation data counts: each is the loss's ignore_index or of a class of weight 0. "
+                "Give rows with labels, or leave `validation` out."
+            )
+        return total / sizes
 
 
 class _Outputs:

@@ -62,15 +62,6 @@ def test_the_ratios_that_meet_a_goal_are_of_samplers_as_the_page_says(root):
     assert "no layer's does" in (root / "book" / "step_cost.md").read_text(encoding="utf-8")
 
 
-def test_both_kinds_of_adam_stand_beside_the_goal():
-    rows = [
-        {"layer": "gaussian", "batch": 128, "optimizer": "torch.optim.Adam", "ratio": 1.7, "bytes": 42.6},
-        {"layer": "gaussian", "batch": 128, "optimizer": "bnnlib.optim.Adam", "ratio": 1.5, "bytes": 36.4},
-    ]
-    text = told("adam", {"step_adam": {"about": ABOUT, "rows": rows}})
-    assert "| Gaussian | 128 | 1.70 | 1.50 | 1.25 | 43 | 36 |" in text
-
-
 def test_sources_of_noise_stand_beside_steps_without_its_price():
     rows = [
         {"way": "PyTorch, normal", "ns": 2.3, "ns_quartiles": [2.2, 2.5]},

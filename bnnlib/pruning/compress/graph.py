@@ -190,6 +190,8 @@ def _module_kind(module: nn.Module, node: fx.Node) -> str:
     for types, name in names:
         if type(module) in types:
             return name
+    if type(module) is nn.PReLU and module.num_parameters == 1:
+        return "homogeneous"
     flat = type(module) is nn.Flatten and _flattens(tensor_shape(node.args[0]), tensor_shape(node))
     return "flatten" if flat else "other"
 
@@ -247,7 +249,10 @@ def changes_constants(node: fx.Node, modules: Modules) -> bool:
 def evaluate(node: fx.Node, modules: Modules) -> Callable[..., Tensor]:
     """The function of the entries that a node of kind "elementwise", "homogeneous", "binary" or "gate" is."""
     if node.op == "call_module":
-        return module_of(node, modules)
+        module = module_of(node, modules)
+        if type(module) is nn.PReLU:  # which takes numbers of its own dtype and device alone
+            return lambda value: F.leaky_relu(value, module.weight.item())
+        return module
 
     def call(*values: Tensor) -> Tensor:
         given = iter(values)

@@ -6,6 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from bnnlib.nn.base import give_hooks
+
 FULL_SIZES = "full_sizes"  # attribute of a layer of `compress`: its sizes before, for `load_compressed` to check
 
 
@@ -40,6 +42,7 @@ class SelectedLinear(nn.Linear):
         self.register_buffer("index", index.to(layer.weight.device))
         if hasattr(layer, FULL_SIZES):
             self.full_sizes = layer.full_sizes
+        give_hooks(layer, self)
         self.train(layer.training)
 
     def forward(self, input: Tensor) -> Tensor:

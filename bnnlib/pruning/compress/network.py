@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib._checks import check_probability
-from bnnlib.nn.base import BayesianLayer, StochasticLayer, selected_weights
+from bnnlib.nn.base import BayesianLayer, StochasticLayer, give_hooks, selected_weights
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.pruning.compress.fold import fold_noise
@@ -36,9 +36,11 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
     or that no weight reads, in sums of residual networks those whose every term is; constant units go into the biases
     that follow, where no zeros are padded in between. A squeeze-and-excite gate loses the units that it multiplies.
 
-    Linear layers, 2-d convolutions and batch norm are made smaller. All other layers with parameters, grouped
-    convolutions apart from depthwise ones, and operations without a rule here (softmax, concatenation, ...) stay as
-    they are, with every unit that they read or make; `blocked_units` says which those are. A layer of which nothing is
+    Linear layers, 2-d convolutions and batch norm are made smaller, and depthwise convolutions of as many outputs as
+    inputs. Units also go through dropout, activations (`nn.PReLU` with one slope), 2-d pooling, flatten, sums and
+    products. All else stays as it is, with every unit that it reads or makes: transposed, 1-d, 3-d and other grouped
+    convolutions, recurrent layers, attention, embeddings, group, instance and layer norm, a PReLU with a slope for each
+    channel, upsampling, softmax, concatenation; `blocked_units` says which units those are. A layer of which nothing is
     left keeps one unit, which nobody reads, so that the shapes stay valid: `compression_report` lists it under "cut".
 
     Args:
@@ -54,8 +56,9 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
         The network in eval mode, with the names of its layers as they were; layers of noise are gone.
 
     Raises:
-        TypeError: a layer draws at random and has no deterministic form here, a layer that could be made smaller runs
-            more than once, or the forward pass cannot be followed; the message names it.
+        TypeError: a layer draws at random and has no deterministic form here, or is of a class of your own with another
+            forward pass, a layer that could be made smaller runs more than once, a module is compiled, or the forward
+            pass cannot be followed; the message names it.
         ValueError: example has no rows, or weights are computed by a hook or parametrization.
         RuntimeError: the compressed network computes something else, which is a defect.
 
@@ -154,11 +157,17 @@ def _plain_norm(layer: _BatchNorm) -> _BatchNorm:
     kind = nn.BatchNorm2d if isinstance(layer, nn.BatchNorm2d) else nn.BatchNorm1d
     plain = kind(layer.num_features, layer.eps, layer.momentum, layer.affine).to(layer.running_mean)
     plain.load_state_dict({name: layer.state_dict()[name] for name in plain.state_dict()})
+    give_hooks(layer, plain)
     return plain
 
 
 def _check_weights(model: nn.Module) -> None:
     for name, module in model.named_modules():
+        if hasattr(module, "_orig_mod"):  # of torch.compile, which cannot be followed
+            raise TypeError(
+                f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place, and compile "
+                "what comes out."
+            )
         kinds = (nn.Linear, nn.Conv2d, BayesianLayer)
         shown = f"{name or 'the model'} is a {type(module).__name__}"
         if isinstance(module, kinds) and not isinstance(module, ParameterPosterior) and "weight" in _computed(module):
@@ -271,5 +280,6 @@ def _check_equal(model: nn.Module, small: nn.Module, example: Tensor) -> None:
         if not difference <= 1e3 * eps * scale:
             raise RuntimeError(
                 f"{called} differs from the masked one by {difference:.3g} on the example. Does its forward pass use a "
-                f"number of channels, draw at random in eval(), or give NaN? {_DEFECT}"
+                f"number of channels, draw at random in eval(), or give NaN, or does a hook change what a layer makes? "
+                f"{_DEFECT}"
             )

@@ -193,6 +193,16 @@ def test_what_is_constant_is_told_and_no_network_is_tried(constant):
     assert model.hidden_ == () and len(model.candidates_) == 1 and not model.support_.any()
     with pytest.warns(SelectionWarning, match=f"{constant} constant: there is nothing to select"):
         SparseRegressor(hidden=(4,), refit=False, epochs=100, learning_rate=0.03, random_state=0).fit(x, y)
+    with pytest.warns(SelectionWarning, match=f"{constant} constant"):  # where no candidates are compared
+        SparseRegressor("gaussian", **SHORT).fit(x, y)
+
+
+def test_a_linear_model_that_selects_nothing_and_predicts_is_said_to():
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=(50, 40))
+    with pytest.warns(SelectionWarning, match="predict reads all inputs, and does better than the mean"):
+        model = SparseRegressor(epochs=5, random_state=0).fit(x, x.mean(axis=1) + 0.05 * generator.normal(size=50))
+    assert model.hidden_ == () and not model.support_.any()
 
 
 def test_what_was_not_measured_is_not_said():

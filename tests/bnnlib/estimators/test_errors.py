@@ -152,6 +152,15 @@ def test_contexts_of_others_do_not_reach_a_fit(context):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.parametrize("method", ["spike_slab", "sghmc"])
+def test_a_default_device_does_not_reach_what_follows_a_fit(method, tmp_path):
+    model = SparseRegressor(**FAST | {"method": method, "refit": False, "prior_inclusion_probability": 0.1}).fit(X, Y)
+    shares, file = model.feature_importances_, model.save(tmp_path / "model.pt")
+    with torch.device("meta"):
+        assert np.array_equal(model.feature_importances_, shares)
+        assert np.array_equal(SparseRegressor.load(file).predict(X), model.predict(X))
+
+
 @pytest.mark.parametrize(
     ("method", "rate"), [("gaussian", 10), ("gaussian", 1e4), ("spike_slab", 100), ("horseshoe", 100), ("sghmc", 0.3)]
 )
@@ -169,6 +178,20 @@ def test_a_fit_that_did_not_diverge_is_a_model():
     assert np.isfinite(model.predict(x)).all()
     late = SparseRegressor(**FAST).partial_fit(x[1:3] / 1e3, y[1:3, 0])
     late.partial_fit(x[1:], y[1:, 0])  # of rows in another unit than the first
+    wide = np.random.default_rng(1).normal(size=(30, 100))  # rows so light that the prior's own draws are large
+    light = SparseRegressor("gaussian", hidden=(16,), epochs=100, random_state=0)
+    assert np.isfinite(light.fit(wide, wide[:, 0], sample_weight=np.full(30, 0.01)).predict(wide)).all()
+
+
+def test_light_rows_are_as_many_as_they_weigh():
+    x = np.random.default_rng(1).normal(size=(30, 3))
+    model = SparseClassifier(epochs=60, random_state=0).fit(x, x[:, 0] > 0, np.full(30, 0.05))
+    assert model.temperature_ > 0.2  # the coldest there is, which a row and a half cannot tell
+
+
+def test_texts_of_numpy_are_texts():
+    labels = np.array([np.str_("a"), *"bab" * 6, "b"], dtype=object)
+    assert SparseClassifier(**FAST).fit(X, labels).classes_.tolist() == ["a", "b"]
 
 
 def test_the_settings_are_the_signature():

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
@@ -53,4 +55,7 @@ def test_arrays_and_lists_are_tensors_too():
     probabilities = logits.softmax(dim=1)
     assert metrics.nll(probabilities.numpy(), labels=labels.numpy()) == metrics.nll(probabilities, labels)
     assert metrics.accuracy(probabilities.tolist(), labels.tolist()) == metrics.accuracy(probabilities, labels)
+    unsigned = labels.numpy().astype("u2")
+    assert metrics.accuracy(pd.DataFrame(probabilities), unsigned) == metrics.accuracy(probabilities, labels)
+    assert metrics.rmse(np.ones(3, ">f8"), (1.0, 1.0, 1.0)) == 0.0
     assert metrics.rmse([0.0, 0.0], [3.0, 3.0]) == 3.0

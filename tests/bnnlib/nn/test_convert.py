@@ -1,13 +1,16 @@
 """Conversion of deterministic networks: same function in mean mode, same names, nothing lost."""
 
 import re
+import warnings
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from bnnlib import nn as bnn
 from bnnlib.nn.convert import LAYERS
+from bnnlib.pruning import to_deterministic
 
 
 def network():
@@ -116,10 +119,87 @@ def test_frozen_layers_stay_as_they_are():
         bnn.to_bayesian(network.requires_grad_(False))
 
 
+HOOK = r"0 \(\w+\): a hook computes its weight, which .*prune\.remove"
+WHOLE = r"0 \(\w+\): it replaces plain nn\.Linear .*modules with all of their parameters, and 'gaussian'"
+
+
+def pruned(module):
+    return prune.l1_unstructured(module, "weight", 0.5)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
+@pytest.mark.parametrize(
+    ("kind", "first", "names", "words"),
+    [
+        ("sparse_vd", lambda: nn.Linear(3, 4), ["0.weight"], WHOLE),
+        ("horseshoe", lambda: nn.Conv2d(1, 2, 3), ["*"], WHOLE),
+        ("sparse_vd", lambda: nn.LSTM(3, 4), ["*"], WHOLE),
+        ("sparse_vd", lambda: nn.LSTM(3, 4), None, WHOLE),
+        ("gaussian", lambda: nn.utils.weight_norm(nn.Linear(3, 4)), ["0.weight_v"], HOOK),
+        ("gaussian", lambda: pruned(nn.Linear(3, 4)), ["0.weight_orig"], HOOK),
+        ("gaussian", lambda: nn.utils.spectral_norm(nn.Conv1d(3, 4, 1)), ["0.weight_orig"], HOOK),
+        ("gaussian", lambda: pruned(nn.Conv1d(3, 4, 1)), None, HOOK),
+        ("gaussian", lambda: nn.PReLU(), None, r"0 \(PReLU\): name theirs in parameters="),
+    ],
+)
+def test_what_is_named_and_cannot_be_random_is_refused_and_the_rest_is_told_with_a_reason(kind, first, names, words):
+    network = nn.Sequential(first(), nn.Linear(4, 2))
+    if names is None:
+        with pytest.warns(UserWarning, match=words + r".*\. Their \d+ parameters stay deterministic"):
+            model = bnn.to_bayesian(network, kind)
+    else:
+        names = [*names, "1.*"]
+        with pytest.raises(ValueError, match=words):
+            bnn.to_bayesian(network, kind, parameters=names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = bnn.to_bayesian(network, kind, parameters=names, unsupported="keep")
+            bnn.to_bayesian(network, kind, parameters=names, where=lambda name, module: name == "1")
+    assert [isinstance(layer, bnn.BayesianLayer) for layer in model] == [False, True]
+
+
+def test_a_shared_parameter_is_random_under_all_of_its_names():
+    tied, again = nn.Sequential(nn.Embedding(7, 3), nn.Linear(3, 7, bias=False)), nn.Linear(3, 3)
+    tied[1].weight = tied[0].weight
+    for network, names in ((tied, ["0.weight"]), (tied, ["1.weight"]), (nn.Sequential(again, again), ["1.*"])):
+        assert all(isinstance(layer, bnn.BayesianLayer) for layer in bnn.to_bayesian(network, parameters=names))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_an_encoder_has_its_fast_path_where_nothing_in_it_is_random_and_has_it_back_later():
+    class Pooled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 2)
+            self.out = nn.Linear(4, 2)
+
+        def forward(self, x):
+            padded = torch.tensor([[False, False, True]]).expand(len(x), 3)
+            return self.out(self.encoder(x, src_key_padding_mask=padded).mean(1))
+
+    network, x = Pooled().eval(), torch.randn(5, 3, 4)
+    head, whole = bnn.to_bayesian(network, where=lambda name, module: name == "out"), bnn.to_bayesian(network)
+    twice = bnn.to_bayesian(head)
+    with torch.no_grad():
+        with bnn.mean_weights(head):
+            assert torch.equal(head(x), network(x))
+        for model in (head, whole, twice):
+            assert torch.equal(to_deterministic(model)(x), network(x))
+            bnn.predict(model, x, 2)
+
+
 def test_why_nothing_is_converted():
-    for module in (bnn.GaussianLinear(2, 3), nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))):
-        with pytest.raises(ValueError, match=r"Bayesian already stay.*remove_parametrizations"):
+    for module, words in (
+        (bnn.GaussianLinear(2, 3), r"the model itself \(GaussianLinear\): Bayesian already"),
+        (nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), r"Linear\), .*remove_parametrizations makes"),
+        (pruned(nn.Linear(2, 3)), "a hook computes its weight"),
+        (nn.ReLU(), "none of its modules has parameters"),
+    ):
+        with pytest.raises(ValueError, match=words):
             bnn.to_bayesian(module, "horseshoe", unsupported="keep")
+    for settings in ({}, {"layer": "sparse_vd", "parameters": ["weight"]}):
+        with pytest.raises(ValueError, match="not accepted by `where`"):
+            bnn.to_bayesian(nn.Linear(2, 3), where=lambda name, module: False, **settings)
     with pytest.raises(ValueError, match=r"0\.weight of the model has no shape yet\. Run one batch"):
         bnn.to_bayesian(nn.Sequential(nn.LazyLinear(3)))
     with pytest.raises(TypeError, match=r"model is 'x', but it must be a torch\.nn\.Module"):

@@ -1,6 +1,7 @@
 """What every layer promises: shapes, dtypes, modes, generators, state, copies."""
 
 import copy
+import itertools
 import pickle
 
 import pytest
@@ -102,6 +103,19 @@ def test_held_weights_are_one_draw_for_all_calls(any_network, x):
     assert not torch.equal(network(x), first)
     with bnn.held_weights(network, generator(1)):
         assert torch.equal(network(x), first)
+
+
+@pytest.mark.parametrize(("outer", "inner"), [*itertools.permutations(["mean", "selected", "held"], 2)])
+def test_the_inner_of_two_contexts_holds(any_network, x, outer, inner):
+    contexts = {"mean": bnn.mean_weights, "selected": bnn.selected_weights}
+    contexts["held"] = lambda model: bnn.held_weights(model, generator(1))
+    with contexts[inner](any_network):
+        expected = any_network(x)
+    with contexts[outer](any_network):
+        around = any_network(x)
+        with contexts[inner](any_network):
+            assert torch.equal(any_network(x), expected)
+        assert torch.equal(any_network(x), around)
 
 
 def test_a_generator_makes_draws_repeatable_and_leaves_the_global_one_alone(any_network, x):

@@ -10,7 +10,7 @@ from bnnlib import nn as bnn
 from bnnlib.models import mlp
 from bnnlib.pruning import SelectedLinear, compress
 from chapters.shared.networks import lenet5_caffe
-from tests.bnnlib.pruning.networks import Own, compressed, seeded
+from tests.bnnlib.pruning.networks import Own, compressed, prune_noise, seeded
 from tests.refused import refusals
 
 
@@ -224,6 +224,7 @@ NO_NETWORKS = [
     (shared, TypeError, "0 is a Linear that runs 2 times"),
     (tied, TypeError, r"2\.weight is the same tensor as 0\.weight"),
     (hooked, ValueError, r"0 is a Linear whose weight is computed.*prune\.remove"),
+    (lambda: torch.compile(mlp((3, 2))), TypeError, "the model is compiled. Put its ._orig_mod"),
     (Branch, TypeError, "forward pass of Branch cannot be followed"),
     (lambda: nn.Sequential(nn.Linear(3, 3), Draws()), RuntimeError, "differs from the masked one.*draw at random"),
     (lambda: nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, track_running_stats=False)), ValueError, "1 is a Ba"),
@@ -246,6 +247,16 @@ def test_layers_without_a_rule_keep_their_units(layer):
         model[2].weight[0] = 0.0
     small = run(model, 3)
     assert small[0].out_features == 2 and small[2].out_features == 3
+
+
+@pytest.mark.parametrize(("slopes", "left"), [(1, 2), (4, 4)])
+def test_units_go_through_a_prelu_of_one_slope(slopes, left):
+    model = nn.Sequential(nn.Linear(3, 4), nn.PReLU(slopes), nn.Linear(4, 3)).eval()
+    noisy = prune_noise(bnn.insert_unit_noise(model, after=["0"]), 2)
+    with torch.no_grad():
+        model[0].weight[1:3], model[0].bias[1:3] = 0.0, torch.tensor([-1.0, 0.0])
+    for network in (model, noisy):
+        assert run(network, 3)[0].out_features == left
 
 
 def test_single_layers_and_networks_without_anything_to_remove():

@@ -10,7 +10,7 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib.models import mlp
-from bnnlib.pruning import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
+from bnnlib.pruning import compress, global_masks, prune_ranked, rank_mask, to_csr, to_deterministic, weight_scores
 from chapters.shared.networks import lenet5_caffe, vgg_like
 from tests.bnnlib.pruning.networks import seeded
 
@@ -170,6 +170,28 @@ def test_a_horseshoe_and_a_model_that_is_one_layer():
         assert torch.equal(to_deterministic(layer)(x), layer(x))
     masks = {"weight": torch.zeros(4, 5, dtype=torch.bool), "bias": torch.zeros(4, dtype=torch.bool)}
     assert (to_deterministic(layer, masks)(x) == 0).all()
+
+
+def test_hooks_are_kept_and_a_forward_pass_of_one_s_own_is_refused():
+    network, x = Nested().eval(), torch.randn(5, 2, 9, 9, generator=seeded(3))
+    network.twice.register_forward_hook(lambda m, i, o: o + 1.0)
+    network.head["out"].register_forward_pre_hook(lambda m, i: (3.0 * i[0],))
+    plain = to_deterministic(bnn.to_bayesian(network))
+    assert torch.equal(plain(x), network(x)) and not plain.stem[0]._forward_pre_hooks
+    torch.testing.assert_close(to_csr(network)(x), network(x))
+    picks, x = nn.Sequential(nn.Linear(4, 2)).eval(), torch.ones(2, 4)
+    picks[0].register_forward_hook(lambda m, i, o: o + 1.0)
+    with torch.no_grad():
+        picks[0].weight[:, 1:] = 0.0
+    torch.testing.assert_close(compress(picks, x)(x), picks(x))
+
+    class Doubled(bnn.GaussianLinear):
+        def forward(self, input):
+            return 2.0 * super().forward(input)
+
+    for call in (to_deterministic, lambda model: compress(model, torch.ones(2, 3))):
+        with pytest.raises(TypeError, match="0 is a Doubled with a forward pass of its own, which nn"):
+            call(nn.Sequential(Doubled(3, 2)))
 
 
 def test_networks_with_convolutions_and_batch_norm():

@@ -29,6 +29,10 @@ REFUSED = [
       for n in ("initial_scale", "minimum") for b in (0.0, -1.0, math.nan)],
     (lambda: R.GaussianLikelihood(0), "replicates is 0"),
     (lambda: fit(X[:, :2], Y[:, :2]), r"x has shape \(50, 2, 2\).*\(n, 3, inputs\)"),
+    (lambda: fit(X[..., :1]), r"\(50, 3, 1\).* has 2 inputs and 1 outputs: x must be \(n, 3, 2\)"),
+    *[(lambda loss=loss: fit(y=Y.expand(-1, -1, 2), loss=loss), r"y \(50, 3, 2\).* and y \(n, 3, 1\)")
+      for loss in (R.gaussian_nll, R.GaussianLikelihood(3))],
+    (lambda: R.StackedGaussian(LAYOUT, WEIGHT[0]), r"weight has shape \(3,\), .*\(replicates, parameters\) = \(3, 3\)"),
     *[(lambda n=n: fit(**{n: 0}), f"{n} is 0") for n in ("epochs", "batch_size", "learning_rate")],
 ]  # fmt: skip
 test_bad_input_is_refused = refusals(REFUSED)

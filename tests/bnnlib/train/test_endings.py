@@ -1,6 +1,7 @@
 """Validation, schedulers, and what ends a run: budgets, callbacks, early stopping."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from bnnlib._noise import fold, new_seed
 from bnnlib.nn import GaussianLinear, StructuredBayesianPruning, mean_weights, predict
-from bnnlib.train import Callback, EarlyStopping, fit
+from bnnlib.sampling import SGLD
+from bnnlib.train import Callback, EarlyStopping, fit, sample
 from bnnlib.train import loop as loops
 from bnnlib.train.checkpoint import Checkpoint
 from tests.bnnlib.train.runs import ROWS, SCHEDULERS, assert_same, data
@@ -97,6 +99,63 @@ def test_unit_noise_is_drawn_for_the_validation():
     with mean_weights(model):
         fixed = F.cross_entropy(model.eval()(data(7)[0]), data(7)[1])
     assert run.history[0]["validation_nll"] != pytest.approx(float(fixed), rel=1e-4)
+
+
+WEIGHTS = torch.tensor([1.0, 9.0, 3.0])
+
+
+@pytest.mark.parametrize("as_loader", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "softmax"),
+    [
+        (F.cross_entropy, False),
+        (nn.CrossEntropyLoss(WEIGHTS, ignore_index=1, label_smoothing=0.1), False),
+        (partial(F.cross_entropy, weight=WEIGHTS), False),
+        *[(nn.NLLLoss(WEIGHTS, ignore_index=ignored), True) for ignored in (-100, 1)],
+    ],
+)
+def test_the_validation_loss_is_that_of_all_labels_that_count(loss, softmax, as_loader):
+    """In batches with few such labels, with none, and of one class; beside the loss of all rows at once."""
+    x, y = data(7)
+    y = y.sort().values
+    if getattr(loss, "ignore_index", -100) == -100:
+        y[:20] = -100
+    elif softmax:
+        y = y.byte()
+    model = nn.Sequential(nn.Linear(6, 3), *[nn.LogSoftmax(-1)] * softmax)
+    held_out = DataLoader(TensorDataset(x, y), batch_size=8) if as_loader else (x, y)
+    _, run = train(1, model, loss=loss, validation=held_out)
+    assert run.history[0]["validation_nll"] == pytest.approx(loss(model(x), y).item(), rel=1e-5)
+
+
+def test_what_no_label_says_anything_about_is_named():
+    x, y = data(7)
+    with pytest.raises(ValueError, match=r"no label of the validation data counts: .*ignore_index"):
+        train(1, validation=(x, torch.full_like(y, -100)))
+    with pytest.raises(ArithmeticError, match=r"loss is nan in epoch 0.* every label is the loss's ignore_index"):
+        fit(network(), (x, torch.full_like(y, -100)), epochs=1, batch_size=16)
+
+
+class Pair(nn.Module):
+    """A head that returns more than a tensor."""
+
+    def __init__(self, layer=nn.Linear):
+        super().__init__()
+        self.layer = layer(6, 3)
+
+    def forward(self, x):
+        return {"logits": self.layer(x), "more": (x, None)}
+
+
+def test_a_model_may_return_what_its_loss_takes():
+    model, loss = Pair(), lambda o, y: F.cross_entropy(o["logits"], y)
+    x, y = data(7)
+    _, run = train(1, model, loss=loss, validation=(x, y), autocast=torch.bfloat16)
+    assert run.history[0]["validation_nll"] == pytest.approx(float(loss(model(x), y).detach()), rel=0.01)  # bfloat16
+    with pytest.raises(TypeError, match=r"returned dict, .* 8 draws, .* Give validation_draws=1"):
+        train(1, Pair(GaussianLinear), loss=loss, validation=(x, y))
+    chain = nn.Sequential(Pair())
+    sample(chain, (x, y), sampler=SGLD(chain.parameters(), 1e-4), epochs=1, batch_size=16, loss=loss)
 
 
 def test_a_validation_that_is_not_finite_is_named():

@@ -141,47 +141,6 @@ def test_the_rates_are_the_users_without_a_schedule_and_again_after_one(tmp_path
     assert rates[3:7] == pytest.approx([rate] + [rate * math.cos(1)] * 2 + [rate]) and set(rates[6:]) == {rate}
 
 
-class Counted(nn.Module):
-    """A loss with a state and randomness of its own."""
-
-    steps = 0
-
-    def forward(self, outputs, y):
-        self.steps += 1
-        return (outputs.squeeze(-1) - y).square().mean() * (1.0 + torch.rand(()))
-
-
-@pytest.mark.parametrize("constant", [False, True])
-def test_losses_that_pair_rows_or_ask_for_no_target_may_have_outputs_of_another_shape(constant):
-    x, counted = data()[0], Counted()
-    y = torch.zeros(ROWS) if constant else x[:, 0]
-    square = lambda o, y: (o - y).square().mean()  # noqa: E731
-    losses = [counted, lambda o, y: square(o, y[:, None]), lambda o, y: -o.mean(), *[square] * constant]
-    for loss in losses:
-        model = nn.Linear(6, 1)
-        torch.manual_seed(0)
-        fit(model, (x, y), epochs=1, batch_size=16, loss=loss, generator=seeded())
-        after = torch.rand(())
-        torch.manual_seed(0)
-        assert after == torch.rand(5)[4 if loss is counted else 0]
-    assert counted.steps == 4
-
-
-@pytest.mark.parametrize(
-    ("loss", "y"),
-    [
-        (lambda o, y: F.poisson_nll_loss(o.squeeze(-1), y), torch.arange(ROWS) + 25.0),
-        (lambda o, y: F.poisson_nll_loss(o.squeeze(-1).clamp(-10, 10), y), torch.arange(ROWS) + 11.0),
-        (lambda o, y: (o.squeeze(-1).exp() - y).square().mean(), torch.arange(ROWS) + 30.0),
-        (lambda o, y: (100 * o.squeeze(-1).sigmoid() - y).square().mean(), torch.arange(ROWS) + 50.0),
-        (lambda o, y: (o.squeeze(-1).relu() + y).square().mean(), -torch.arange(ROWS) - 1.0),
-        (lambda o, y: F.gaussian_nll_loss(o.squeeze(-1), y, torch.ones(())), 1e4 + torch.arange(ROWS)),
-    ],
-)
-def test_losses_may_squeeze_outputs_that_go_through_a_link(loss, y):
-    assert fit(nn.Linear(6, 1), (data()[0], y), epochs=1, batch_size=16, max_steps=1, loss=loss).step == 1
-
-
 def test_the_loop_works_without_tqdm(monkeypatch):
     import sys
 

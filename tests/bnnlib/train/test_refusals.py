@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from bnnlib.models import mlp
-from bnnlib.nn import GaussianLinear, insert_unit_noise
-from bnnlib.optim import AdaptiveVariational
+from bnnlib.nn import GaussianLinear, SpikeSlabLinear, insert_unit_noise
+from bnnlib.optim import IVON, AdaptiveVariational
 from bnnlib.pruning import MagnitudePruner
 from bnnlib.sampling import SGLD, SampleStore, SpikeSlabGaussianLaplacePrior
 from bnnlib.train import Callback, EarlyStopping, fit, sample
@@ -95,6 +95,9 @@ REFUSED = {
         (lambda: trained(model=mlp((6, 3)).requires_grad_(False)), r"is frozen.*requires_grad_\(\)"),
         (lambda: trained(model=DENSE, optimizer=torch.optim.LBFGS(DENSE.parameters())), "LBFGS computes"),
         (lambda: trained(model=DENSE, optimizer=SGLD(DENSE.parameters(), 1e-4)), r"at temperature 1.*train\.sample\("),
+        *[(lambda kind=kind: trained(model=(own := mlp((6, 3), layer=GaussianLinear)), optimizer=kind(own.parameters(),
+           lr=0.1, num_data=ROWS)), rf"0 is a GaussianLinear.*{kind.__name__} would draw.*KL term.*to_deterministic")
+          for kind in (IVON, AdaptiveVariational)],
         *[(lambda loss=loss: trained(model=DENSE, loss=loss), message) for loss, message in (
             (nn.CrossEntropyLoss(reduction="none"), r"a tensor of shape \(16,\).*reduction='mean'"),
             (nn.CrossEntropyLoss(reduction="sum"), "reduction='sum'.*Use reduction='mean'"),
@@ -118,6 +121,8 @@ REFUSED = {
         *[(lambda loss=loss: trained((X, 25.0 + Y), nn.Linear(6, 1), loss=loss), r"y\[\.\.\., None\] or, .*leave that")
           for loss in (F.poisson_nll_loss, lambda o, y: (o.exp() - y).square().mean())],
         (lambda: trained((X, X[:, :1]), nn.Sequential(nn.Linear(6, 1), nn.Flatten(0)), loss=F.l1_loss), r"y\.squeeze"),
+        *[(lambda loss=loss: trained((X[:48], X[:48, 0]), nn.Linear(6, 16), loss=loss),
+           r"\(16, 16\).*\(16,\).*Give targets of the outputs' shape") for loss in (square, F.mse_loss)],
         (lambda: trained((X, X[:, :1]), nn.Linear(6, 1), loss=F.mse_loss, validation=(X, X[:, 0])), r"\(16,\).*None\]"),
         (lambda: trained((X.double(), Y)), r"torch\.float64 of x does not .*: give x\.float\(\), or"),
         (lambda: trained((X, Y.double())), r"float64 of y does not .*Long.*labels are integers: give y\.long\(\)"),
@@ -161,7 +166,25 @@ def scheduled(epochs, with_schedule, **settings):
     return trained(model=DENSE, optimizer=sgd, epochs=epochs, schedule=schedule, **settings)
 
 
+def inclusion(probability, **settings):
+    layer = partial(SpikeSlabLinear, prior_inclusion_probability=probability)
+    return trained(model=nn.Sequential(layer(6, 3)), **settings)
+
+
+def by(kind, rate=1e-3, model=None, **settings):
+    model = model or mlp((6, 8, 3))
+    return trained(model=model, optimizer=kind(model.parameters(), lr=rate), **settings)
+
+
 OTHERS = {
+    "another prior": (
+        lambda **s: inclusion(0.5, **s), lambda **s: inclusion(1e-4, epochs=3, **s),
+        r"0 \(SpikeSlabLinear\) has prior_inclusion_probability=0\.5, but this one has .*=0\.0001: it cannot",
+    ),
+    "another optimizer": (
+        lambda **s: by(torch.optim.Adam, **s), lambda **s: by(torch.optim.SGD, epochs=3, **s),
+        "holds the state of Adam, but this run has SGD, .*Use Adam, or another",
+    ),
     "other data": (trained, lambda **s: trained((X[1:], Y[1:]), epochs=2, **s), r"rows': 50.*rows': 49"),
     "another loader": (
         lambda **s: loaded(shuffled(), epochs=3, max_steps=2, **s), lambda **s: loaded(shuffled(None), epochs=3, **s),
@@ -183,6 +206,62 @@ def test_a_checkpoint_of_another_run_is_refused(case, tmp_path):
         other(checkpoint=EveryStep(tmp_path / "run.pt"))
 
 
+@pytest.mark.parametrize(
+    ("first", "other", "message"),
+    [
+        (lambda **s: by(torch.optim.Adam, **s), lambda **s: by(torch.optim.Adam, 0.5, epochs=3, **s),
+         r"in which lr is 0\.001, but this one has 0\.5: the run goes on with the first"),
+        (lambda **s: by(torch.optim.Adam, **s), lambda **s: by(torch.optim.RAdam, epochs=3, **s), "is Adam.*has RAdam"),
+        (trained, lambda **s: trained(epochs=3, kl_scale=0.1, **s), r"kl_scale is 1\.0, but this one has 0\.1"),
+    ],
+)  # fmt: skip
+def test_what_another_run_does_not_take_over_is_told(first, other, message, tmp_path):
+    first(checkpoint=EveryStep(tmp_path / "run.pt"))
+    with pytest.warns(UserWarning, match=message) as told:
+        assert other(checkpoint=EveryStep(tmp_path / "run.pt")).epoch == 3
+    assert [one.filename for one in told] == [__file__]
+
+
+def test_what_a_callback_has_changed_is_the_same_run(tmp_path, recwarn):
+    """Settings and rates as at the start, and as they have come to be."""
+    model = nn.Sequential(SpikeSlabLinear(6, 3, prior_inclusion_probability=0.5))
+    adam = torch.optim.Adam(model.parameters(), lr=0.1)
+
+    class Anneal(Callback):
+        def on_epoch(self, run):
+            run.model[0].prior_inclusion_probability /= 2
+            run.optimizer.param_groups[0]["lr"] /= 2
+
+    for epochs, new in ((1, False), (2, False), (3, True)):
+        if new:
+            model = nn.Sequential(SpikeSlabLinear(6, 3, prior_inclusion_probability=0.5))
+            adam = torch.optim.Adam(model.parameters(), lr=0.1)
+        trained(model=model, optimizer=adam, epochs=epochs, callbacks=[Anneal()], checkpoint=tmp_path / "run.pt")
+    assert model[0].prior_inclusion_probability == 0.5**4 and not recwarn.list
+
+
+@pytest.mark.parametrize("run", [fit, sample])
+def test_another_number_of_observations_is_told(run):
+    model = mlp((6, 1))
+    if run is fit:
+        optimizers = [AdaptiveVariational(model.parameters(), 0.01, n) for n in (40, 60)]
+        given = [{"optimizer": one} for one in (*optimizers, IVON(model.parameters(), 0.1, 60))]
+    else:
+        own = prior(model, likelihood="regression", num_data=60)
+        given = [{"sampler": SGLD(model.parameters(), 1e-4), "prior": own}]
+    for settings in given:
+        with pytest.warns(UserWarning, match=r"has num_data=.0, but this run has 50 observations.* as num_data too"):
+            run(model, (X, X[:, :1]), epochs=1, batch_size=16, loss=F.mse_loss, **settings)
+
+
 def test_labels_beyond_the_outputs_are_named():
-    with pytest.raises(IndexError, match=r"Labels run from 0 to 7, but they must be below the number of the model's"):
+    with pytest.raises(IndexError, match=r"Labels run from 0 to 7, but they must be from 0 to below the number of the"):
         trained((X[:16], torch.arange(16) % 8))
+
+    class Wrong(nn.Linear):
+        def forward(self, x):
+            return super().forward(x[:, [0, 99]])
+
+    with pytest.raises(IndexError) as error:  # the model's own mistake
+        fit(Wrong(2, 2), (X[:16], torch.arange(16) % 2), epochs=1, batch_size=8)
+    assert "Labels" not in str(error.value)
