@@ -182,7 +182,7 @@ def _obstacle(layer: str, module: nn.Module, fused: bool, named: bool) -> str:
     keys, kinds = module._parameters, LAYERS[layer]
     # pruning and the older norms keep what they compute as an attribute beside its parts
     parts = [key for key in keys if key.endswith(("_orig", "_v", "_g"))]
-    if any(isinstance(vars(module).get(key.rpartition("_")[0]), Tensor) for key in parts):
+    if module._forward_pre_hooks and any(isinstance(vars(module).get(key.rpartition("_")[0]), Tensor) for key in parts):
         return (
             "a hook computes its weight, which torch.nn.utils.prune.remove, remove_weight_norm or remove_spectral_norm "
             "makes a parameter again"

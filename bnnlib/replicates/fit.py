@@ -141,8 +141,8 @@ def fit_stacked(
             "stack your data sets along the second dimension."
         )
     inputs, outputs = model.posterior.layout.sizes[0], model.posterior.layout.sizes[-1]
-    # a loss of one's own may have targets of another width, such as labels
-    counted = loss is gaussian_nll or isinstance(loss, GaussianLikelihood)
+    # a loss of one's own may have targets of another width, such as labels, or weights beside them
+    counted = loss is gaussian_nll or type(loss) is GaussianLikelihood
     if x.shape[-1] != inputs or (counted and y.shape[-1] != outputs):
         raise ValueError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but the layout has {inputs} inputs and {outputs} "

@@ -64,17 +64,19 @@ def check_owner(model: nn.Module, part: Any) -> None:
 
 
 def _unwrapped(loss: Any) -> tuple[Any, dict[str, Any]]:
-    """What is within partials, and the keywords that they give."""
+    """What is within partials and compiled modules, and the keywords that the former give."""
     keywords: dict[str, Any] = {}
     while isinstance(loss, functools.partial):
         loss, keywords = loss.func, loss.keywords | keywords
-    return loss, keywords
+    return getattr(loss, "_orig_mod", loss), keywords
 
 
 def kind_of(loss: Any) -> Any:
     """The function that a loss is, or the class of the module, within partials."""
     inner, _ = _unwrapped(loss)
-    return type(inner) if isinstance(inner, nn.Module) else inner
+    if not isinstance(inner, nn.Module):
+        return inner
+    return next(kind for kind in type(inner).__mro__ if "forward" in vars(kind))  # a subclass may add nothing to it
 
 
 _CLASS_LOSSES = (F.cross_entropy, nn.CrossEntropyLoss, F.nll_loss, nn.NLLLoss)
@@ -97,11 +99,11 @@ def label_weights(loss: Any) -> Callable[[Tensor], float]:
     return size
 
 
-def of_no_label(loss: Any, value: float) -> str:
-    """A sentence on a loss that is NaN, where it may be the mean over no label."""
-    if value == value or kind_of(loss) not in _CLASS_LOSSES:
+def of_no_label(loss: Any, y: Tensor) -> str:
+    """A sentence on a loss that is NaN, where it is the mean over no label."""
+    if label_weights(loss)(y):
         return ""
-    return " A batch in which every label is the loss's ignore_index has this loss too: leave such rows out."
+    return " No label of this batch counts: each is the loss's ignore_index or of weight 0. Leave such rows out."
 
 
 def check_mean(loss: Any) -> None:
@@ -171,14 +173,14 @@ def settings_of(model: nn.Module) -> dict[str, dict[str, Any]]:
 def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str, Any]], rates: list[Any]) -> None:
     """Refuse the checkpoint of a run with other priors or an optimizer that cannot go on; warn of another rate.
 
-    As given may be what the checkpoint's run began with or, where a callback changes it, what that had come to.
-    Checkpoints from before these were in them are taken as they are.
+    What a callback or a schedule changes during a run cannot tell runs apart. Checkpoints from before these were in
+    them are taken as they are.
     """
     for name, own in settings.items():
-        stored = [there[name] for there in state.get("settings", ()) if name in there and set(there[name]) <= set(own)]
+        stored = [there[name] for there in state.get("settings", ()) if name in there]
         for key, value in own.items():
             known = [there[key] for there in stored if key in there]
-            if known and value not in known:
+            if known and value != known[0] == known[-1]:
                 layer = type(run.model.get_submodule(name)).__name__
                 raise ValueError(
                     f"the checkpoint is of a run in which {name or 'the model'} ({layer}) has {key}={known[0]}, but "
@@ -195,7 +197,7 @@ def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str
         warn_of_change("the optimizer", kind, here, "the state and the settings are those of the first.")
     now = [float(group["lr"]) for group in groups]
     before, given = ([float(rate) for rate in some] for some in (state["initial_rates"], rates))
-    if given not in (before, now):
+    if given != before == now:
         one, other = (", ".join(f"{rate:g}" for rate in some) for some in (before, given))
         warn_of_change("lr", one, other, "the run goes on with the first; set it in a callback to change it.")
 

@@ -151,9 +151,9 @@ def fit(
             parameters are its posterior means and scales throughout, never a draw.
 
     Warns:
-        UserWarning: a loss of one's own seems to be a sum over the rows, or to compare several outputs with a single
-            target; the optimizer or its prior has another `num_data`; the checkpoint has another learning rate,
-            kl_scale or kind of optimizer; the number of rows is in doubt.
+        UserWarning: a loss of one's own seems to be a sum over the rows; the optimizer or its prior has another
+            `num_data`; the checkpoint has another learning rate, kl_scale or kind of optimizer; the number of rows is
+            in doubt.
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear

@@ -142,7 +142,7 @@ class Loop:
         if self.run.step == self._first_step:
             check_pairing(self.loss, outputs, y)
             warn_of_sums(self.loss, outputs, y, stacklevel=7)  # where fit or sample is called
-        loss = self.loss(outputs, y)
+        loss, self._targets = self.loss(outputs, y), y
         self.record(loss)
         return loss
 
@@ -151,7 +151,8 @@ class Loop:
         if self.autocast is None:
             return self.run.model(x)
         with torch.autocast(x.device.type, self.autocast):
-            return tree_map_only(Tensor, Tensor.float, self.run.model(x))
+            # indices and masks beside them stay what they are
+            return tree_map_only(Tensor, lambda t: t.float() if t.is_floating_point() else t, self.run.model(x))
 
     def record(self, loss: Tensor) -> None:
         """Take the batch's loss."""
@@ -274,7 +275,9 @@ class Loop:
         if len(bad):
             step = start + int(bad[0])
             where, value = f"epoch {self.run.epoch}, step {step}", self.losses[step].item()
-            raise DivergedError(self.explain(where, value) + of_no_label(self.loss, value), where, value)
+            # on a GPU the batch is gone by now
+            why = of_no_label(self.loss, self._targets) if self.device.type == "cpu" else ""
+            raise DivergedError(self.explain(where, value) + why, where, value)
 
     def _pause(self, interrupted: threading.Event) -> None:
         # a stream is found again at the end of an epoch alone, and what Ctrl-C leaves is the last of these
@@ -330,8 +333,8 @@ class Loop:
             )
         run = self.run
         check_same_run(run, state, self.settings, self.initial_rates)
-        self.settings = state.get("settings", [self.settings])[0]
         run.model.load_state_dict(state["model"])
+        self.settings = state["settings"][0] if "settings" in state else settings_of(run.model)
         run.optimizer.load_state_dict(state["optimizer"])
         self.initial_rates = list(state["initial_rates"])
         self.generator.set_state(state["generator"])

@@ -1,6 +1,7 @@
 """What a loss does with rows, by asking a copy of it about other numbers: no generator moves on, nothing is kept."""
 
 import copy
+import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -61,9 +62,14 @@ def pairs_all(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
 def adds_up(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
     """Whether a loss is twice as large for all rows twice.
 
-    Modules are asked as copies, and functions that can keep nothing in a closure; others are not.
+    Modules are asked as copies, and functions that name nothing but PyTorch's modules; others may keep something.
     """
-    if not isinstance(loss, nn.Module) and getattr(loss, "__closure__", loss) is not None:
+    if inspect.isfunction(loss):
+        named = [loss.__globals__[name] for name in loss.__code__.co_names if name in loss.__globals__]
+        ours = [value for value in named if not getattr(value, "__name__", "").startswith("torch")]
+        if ours or loss.__closure__ or loss.__defaults__:
+            return False
+    elif not isinstance(loss, nn.Module):
         return False
     try:
         loss = copy.deepcopy(loss)

@@ -188,6 +188,12 @@ def test_an_encoder_has_its_fast_path_where_nothing_in_it_is_random_and_has_it_b
             bnn.predict(model, x, 2)
 
 
+def test_names_alone_are_no_hook():
+    own = nn.Module()
+    own.k_v, own.k = nn.Parameter(torch.ones(3)), torch.zeros(3)
+    assert "random=k_v" in repr(bnn.to_bayesian(nn.Sequential(own), parameters=["*"]))
+
+
 def test_why_nothing_is_converted():
     for module, words in (
         (bnn.GaussianLinear(2, 3), r"the model itself \(GaussianLinear\): Bayesian already"),

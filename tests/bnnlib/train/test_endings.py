@@ -111,6 +111,7 @@ WEIGHTS = torch.tensor([1.0, 9.0, 3.0])
         (F.cross_entropy, False),
         (nn.CrossEntropyLoss(WEIGHTS, ignore_index=1, label_smoothing=0.1), False),
         (partial(F.cross_entropy, weight=WEIGHTS), False),
+        (torch.compile(type("Own", (nn.CrossEntropyLoss,), {})(), backend="eager"), False),
         *[(nn.NLLLoss(WEIGHTS, ignore_index=ignored), True) for ignored in (-100, 1)],
     ],
 )
@@ -132,8 +133,11 @@ def test_what_no_label_says_anything_about_is_named():
     x, y = data(7)
     with pytest.raises(ValueError, match=r"no label of the validation data counts: .*ignore_index"):
         train(1, validation=(x, torch.full_like(y, -100)))
-    with pytest.raises(ArithmeticError, match=r"loss is nan in epoch 0.* every label is the loss's ignore_index"):
+    with pytest.raises(ArithmeticError, match=r"loss is nan in epoch 0.* No label of this batch counts"):
         fit(network(), (x, torch.full_like(y, -100)), epochs=1, batch_size=16)
+    with pytest.raises(ArithmeticError) as error:
+        fit(network(), (x * math.nan, y), epochs=1, batch_size=16)
+    assert "label" not in str(error.value)
 
 
 class Pair(nn.Module):
@@ -144,11 +148,11 @@ class Pair(nn.Module):
         self.layer = layer(6, 3)
 
     def forward(self, x):
-        return {"logits": self.layer(x), "more": (x, None)}
+        return {"logits": self.layer(x), "more": (x, None), "rows": torch.arange(len(x))}
 
 
 def test_a_model_may_return_what_its_loss_takes():
-    model, loss = Pair(), lambda o, y: F.cross_entropy(o["logits"], y)
+    model, loss = Pair(), lambda o, y: F.cross_entropy(o["logits"][o["rows"]], y)
     x, y = data(7)
     _, run = train(1, model, loss=loss, validation=(x, y), autocast=torch.bfloat16)
     assert run.history[0]["validation_nll"] == pytest.approx(float(loss(model(x), y).detach()), rel=0.01)  # bfloat16
