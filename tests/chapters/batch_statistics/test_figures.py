@@ -144,13 +144,6 @@ def test_measured_values_are_those_over_the_average():
     assert (plug_in > 1).any() and (plug_in < 1).any()
 
 
-def test_measured_values_need_both_parts():
-    with pytest.raises(ValueError, match="belong together"):
-        sbn.bound(torch.zeros(3, 4))
-    with pytest.raises(ValueError, match=r"must be \(K, n\) and \(n,\)"):
-        sbn.bound(torch.zeros(3, 4), torch.zeros(3))
-
-
 # --- the explorer ---
 
 

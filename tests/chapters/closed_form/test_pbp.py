@@ -222,24 +222,10 @@ def test_float32_data_are_taken_and_the_state_stays_float64():
     assert model.predict(x.float().transpose(0, 1))[0].shape == (3, 20, 1)
 
 
-def test_bad_arguments_are_explained():
-    for sizes in [(4,), (4, 5, 2)]:
-        with pytest.raises(ValueError, match="one output"):
-            StackedPBP(sizes, 2)
-    with pytest.raises(ValueError, match="replicates is 0"):
-        StackedPBP((4, 1), 0)
-    with pytest.raises(ValueError, match="a layer width is 0"):
-        StackedPBP((4, 0, 1), 2)
+def test_data_with_holes_are_refused_and_change_nothing():
     model, (x, y) = stack_of((2, 4, 1)), toy(10)
-    for bad_x, bad_y in [(x[:, :2], y), (x.transpose(0, 1), y.transpose(0, 1)), (x, y[..., 0]), (x[:0], y[:0])]:
-        with pytest.raises(ValueError, match="stack your data sets along the second"):
-            model.fit(bad_x, bad_y, epochs=1)
-    with pytest.raises(ValueError, match="epochs is 0"):
-        model.fit(x, y, epochs=0)
-    before, holed = copy.deepcopy(model.state_dict()), x.clone()
-    holed[4, 2, 0] = math.nan
+    before = copy.deepcopy(model.state_dict())
+    x[4, 2, 0] = math.nan
     with pytest.raises(ValueError, match=r"x has NaN or infinite values in replicates \[2\]"):
-        model.fit(holed, y, epochs=1)
+        model.fit(x, y, epochs=1)
     assert all(torch.equal(a, b) for a, b in zip(before.values(), model.state_dict().values(), strict=True))
-    with pytest.raises(ValueError, match="rows of replicate r are x"):
-        model.predict(x)

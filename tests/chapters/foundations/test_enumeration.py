@@ -67,13 +67,3 @@ def test_stacks_give_what_the_problems_give_alone():
         alone = enumerate_models(spike_slab_regression(*pair))
         for name in ("probabilities", "inclusion", "mean", "scale", "log_evidence"):
             assert torch.allclose(getattr(together, name)[index], getattr(alone, name))
-
-
-def test_what_is_not_allowed_is_said():
-    x, y = data()
-    with pytest.raises(ValueError, match="2\\^13"):
-        all_models(13)
-    with pytest.raises(ValueError, match="spike_scale"):
-        spike_slab_regression(x, y, spike_scale=1.0)
-    with pytest.raises(ValueError, match="inclusion"):
-        spike_slab_regression(x, y, inclusion=1.0)

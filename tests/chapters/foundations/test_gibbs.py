@@ -57,5 +57,3 @@ def test_the_same_seed_gives_the_same_draws():
         gibbs(stack, chains=3, sweeps=10, burn_in=0, generator=torch.Generator().manual_seed(1)) for _ in range(2)
     )
     assert first.inclusion.equal(second.inclusion)
-    with pytest.raises(ValueError, match="chains"):
-        gibbs(stack, chains=1, sweeps=10, burn_in=0)

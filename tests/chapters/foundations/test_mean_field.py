@@ -79,14 +79,3 @@ def test_one_input_has_the_probability_that_was_asked_for():
         one = V.single_input(0.935, 100, prior)
         assert enumerate_models(one).inclusion.item() == pytest.approx(0.935, abs=1e-12)
         assert V.coordinate_ascent(one).inclusion.item() == pytest.approx(0.935, abs=1e-9)
-    with pytest.raises(ValueError, match="already above"):
-        V.single_input(0.01, 100, 0.5)
-
-
-def test_each_family_asks_for_its_spike():
-    with pytest.raises(ValueError, match="Dirac"):
-        V.coordinate_ascent(problem(spike_scale=0.1))
-    with pytest.raises(ValueError, match="positive width"):
-        V.independent_fixed_point(problem())
-    with pytest.raises(ValueError, match="temperature"):
-        V.relaxed_fixed_point(problem(), 0.0)

@@ -29,17 +29,3 @@ def test_inversion_begins_where_it_is_told():
     decoder, images, start = nn.Linear(3, 8), torch.zeros(5, 8), torch.ones(5, 3)
     found = invert(decoder, images, 3, steps=1, learning_rate=1e-6, start=start)
     assert torch.allclose(found.latents, start, atol=1e-5) and torch.equal(start, torch.ones(5, 3))
-
-
-@pytest.mark.parametrize(
-    ("rows", "width", "settings", "words"),
-    [
-        (0, 8, {}, "at least one"),
-        (5, 7, {}, r"\(8,\).*\(7,\)"),
-        (5, 8, {"start": torch.zeros(4, 3)}, r"\(4, 3\).*\(5, 3\)"),
-        (5, 8, {"steps": 0}, "steps"),
-    ],
-)
-def test_what_does_not_fit_is_refused(rows, width, settings, words):
-    with pytest.raises(ValueError, match=words):
-        invert(nn.Linear(3, 8), torch.zeros(rows, width), 3, **settings)

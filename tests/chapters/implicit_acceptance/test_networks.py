@@ -42,13 +42,3 @@ def test_the_vae_decodes_what_it_encodes():
     assert out.mean.shape == out.log_scale.shape == (4, 5) and torch.equal(out.mean, mean)
     decoded = vae.decoder(mean + log_scale.exp() * noise)
     assert torch.allclose(out.logits.sigmoid(), decoded, atol=1e-6)
-
-
-def test_bad_sizes_are_named():
-    for build in (lambda *a: dcgan_generator(5, *a), dcgan_critic):
-        with pytest.raises(ValueError, match=r"side is 30.*28 or 32"):
-            build((1, 30))
-        with pytest.raises(ValueError, match="width"):
-            build((1, 28), 0)
-    with pytest.raises(ValueError, match="latent_dim"):
-        dcgan_generator(0)

@@ -1,14 +1,10 @@
 """Chains over a pool of proposals: their law, restarts, and bad input."""
 
-import math
-
-import pytest
 import torch
 from scipy import stats
 from torch import nn
 
 from bnnlib.sampling import IndependentDiscriminator
-from bnnlib.train import DivergedError
 from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
 from tests.seeded import seeded as generator
 
@@ -52,17 +48,3 @@ def test_a_chain_that_refuses_everything_stays_or_starts_again_in_the_pool():
     assert again.acceptance_rate == still.acceptance_rate and again.moves[again.restarted].float().mean() > 1.0
     moved = ~still.never_moved
     assert torch.equal(still.samples[moved], again.samples[moved])
-
-
-def test_bad_input_is_named():
-    discriminator, pool, start = IndependentDiscriminator(Exact()), torch.zeros(3), torch.zeros(2)
-    with pytest.raises(ValueError, match="num_steps"):
-        pooled_metropolis_hastings(discriminator, pool, start, 0)
-    with pytest.raises(ValueError, match="pool"):
-        pooled_metropolis_hastings(discriminator, pool[:0], start, 5)
-    with pytest.raises(ValueError, match="start"):
-        pooled_metropolis_hastings(discriminator, pool, start[:0], 5)
-    with pytest.raises(ValueError, match=r"pool have shape \(\) and those of the start \(2,\).*shape of the data"):
-        pooled_metropolis_hastings(discriminator, pool, torch.zeros(4, 2), 5)
-    with pytest.raises(DivergedError, match="gave NaN"):
-        pooled_metropolis_hastings(discriminator, torch.full((3,), math.nan), start, 5)

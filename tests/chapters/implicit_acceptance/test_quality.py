@@ -89,25 +89,3 @@ def test_every_measure_has_an_error_that_a_generator_fixes():
         first, again = (measure({"repeats": 20, "generator": generator(3)}) for _ in range(2))
         assert list(first) == list(again)
         assert all(0 < one.standard_error < abs(one.value) for one in first)
-
-
-@pytest.mark.parametrize("measure", [frechet_distance, precision_recall, density_coverage])
-def test_bad_features_are_named(measure):
-    good = samples(20, 0)
-    with pytest.raises(ValueError, match=r"\(20, 6\) and generated \(20, 5\)"):
-        measure(good, good[:, :5])
-    with pytest.raises(ValueError, match=r"\(n, d\)"):
-        measure(good[:, 0], good[:, 0])
-    with pytest.raises(ValueError, match="Generate more"):
-        measure(good, good[:1])
-    with pytest.raises(ValueError, match="generated has 1 NaN"):
-        measure(good, torch.where(good == good[3, 3], math.nan, good))
-
-
-def test_bad_tables_and_counts_are_named():
-    with pytest.raises(ValueError, match="sum to 1"):
-        classifier_score(torch.ones(3, 4))
-    with pytest.raises(ValueError, match="neighbors"):
-        precision_recall(samples(20, 0), samples(20, 1), 0)
-    with pytest.raises(ValueError, match="repeats"):
-        bootstrap_error(lambda rows: 0.0, torch.ones(3), repeats=1)

@@ -1,14 +1,13 @@
 """WGAN-GP and VAE training: the penalty, the bound, what they learn, that they resume bit for bit, bad input."""
 
-import math
 import os
 import signal
 
 import pytest
 import torch
-from torch import distributions, nn
+from torch import distributions
 
-from bnnlib.train import Checkpoint, DivergedError
+from bnnlib.train import Checkpoint
 from chapters.implicit_acceptance.networks import VAE, Encoding, dcgan_critic, dcgan_generator
 from chapters.implicit_acceptance.training import evidence_lower_bound, gradient_penalty, train_vae, train_wgan_gp
 from tests.seeded import seeded as generator
@@ -117,25 +116,7 @@ def test_ctrl_c_saves_a_whole_step(run, tmp_path):
 
 
 @pytest.mark.parametrize("run", [gan, vae])
-def test_nan_and_other_data_are_refused(run, tmp_path):
-    with pytest.raises((DivergedError, ValueError), match="nan"):
-        run(2, data=images() * math.nan)
-    with pytest.raises(ValueError, match="n > 0"):
-        run(2, data=images()[:0])
-    run(2, Checkpoint(tmp_path / "one.pt"))
+def test_a_checkpoint_of_other_data_is_refused(run, tmp_path):
+    run(2, Checkpoint(tmp_path / "one.pt"), schedule=lambda step: 0.0)  # a rate of 0 is one
     with pytest.raises(ValueError, match="cannot go on from there"):
         run(3, Checkpoint(tmp_path / "one.pt"), data=images(29))
-
-
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match=r"\(1, 28, 28\).*\(3, 32, 32\)"):
-        gan(1, data=torch.rand(5, 3, 32, 32))
-    with pytest.raises(ValueError, match="critic_steps"):
-        gan(1, critic_steps=0)
-    with pytest.raises(ValueError, match="penalty"):
-        gan(1, penalty=-1.0)
-    with pytest.raises(ValueError, match="bernoulli, gaussian"):
-        vae(1, likelihood="laplace")
-    with pytest.raises(ValueError, match=r"\[0, 1\]"):
-        vae(1, data=images() * 255)
-    assert isinstance(gan(1, schedule=lambda step: 0.0)[0][0], nn.Sequential)

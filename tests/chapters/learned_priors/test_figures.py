@@ -80,11 +80,6 @@ def test_every_control_reaches_published_settings():
 # --- the samplers ---
 
 
-def test_the_variance_of_sgld_is_the_formula_of_the_text():
-    for lr in (0.1, 0.5, 1.5):
-        assert aeb.gaussian_variance("SGLD", lr) == pytest.approx(1 / (1 - lr / 2), rel=1e-12)
-
-
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 def test_baoab_is_exact_on_a_gaussian_and_euler_is_not(momentum):
     for lr in (0.1, 0.9):
@@ -102,15 +97,8 @@ def test_variances_agree_with_a_simulated_chain():
     assert float(q.var()) == pytest.approx(aeb.gaussian_variance("SGHMC, Euler", 0.4, 0.5, 2.0), rel=0.04)
 
 
-def test_an_unstable_or_unknown_scheme_is_told():
-    assert math.isnan(aeb.gaussian_variance("SGLD", 2.5))
-    with pytest.raises(ValueError, match="use one of SGLD"):
-        aeb.gaussian_variance("HMC", 0.1)
-    with pytest.raises(ValueError, match=r"measured names \['HMC'\]"):
-        aeb.discretization_bias({"HMC": ([0.1], [1.0])})
-
-
 def test_measured_variances_lie_beside_the_theory():
+    assert math.isnan(aeb.gaussian_variance("SGLD", 2.5))  # unstable
     figure = aeb.discretization_bias({"SGLD": ([0.5, 1.0], [1.3, 2.1])})
     assert line(figure, 0, "_simulated").tolist() == [[0.5, 1.3], [1.0, 2.1]]
     lr, variance = line(figure, 0, "SGLD").T

@@ -7,7 +7,6 @@ from bnnlib.nn import use_generator
 from chapters.learned_priors.networks import cnn_batch_norm, cnn_two_conv
 from tests.chapters.shared.test_lenet import images
 from tests.chapters.shared.test_networks import drawn
-from tests.refused import refusals
 from tests.seeded import seeded
 
 
@@ -61,12 +60,3 @@ def test_dropout_acts_before_fc1_and_in_training_only():
     assert not kept[full == 0].any()
     # a share of about 6,000 or more coin tosses has a standard error below 0.7 %
     assert float(kept[full != 0].float().mean()) == pytest.approx(0.5, abs=0.03)
-
-
-test_bad_arguments_are_refused = refusals(
-    [
-        (lambda: cnn_two_conv(1.0), "which drops everything"),
-        (lambda: cnn_two_conv(-0.1), "between 0 and 1"),
-        (lambda: cnn_batch_norm((0.1,)), "two probabilities"),
-    ]
-)

@@ -10,7 +10,6 @@ from torch import nn
 from bnnlib.models import mlp
 from chapters.learned_priors.networks import cnn_two_conv
 from chapters.shared.attacks import fgsm, pgd
-from tests.refused import refusals
 from tests.seeded import seeded
 
 
@@ -157,20 +156,3 @@ def test_it_works_where_gradients_are_off(context):
 def test_size_zero_changes_nothing():
     assert torch.equal(fgsm(network(), inputs(), size=0.0), inputs())
     assert torch.equal(pgd(network(), inputs(), size=0.0), inputs())
-
-
-test_bad_arguments_are_refused = refusals(
-    [
-        (lambda: fgsm(network(), inputs(), size=-0.1), "size is -0.1"),
-        (lambda: fgsm([], inputs(), size=0.1), "empty sequence"),
-        (lambda: fgsm(network(), 3.0 * inputs(), size=0.1), "normalization inside the model"),
-        (lambda: fgsm(network(), inputs(), size=0.1, clip=(1.0, 0.0)), "clip is"),
-        (lambda: fgsm(network(), inputs(), labels() + 9, size=0.1), "classes 0 to 3"),
-        (lambda: fgsm(network(), inputs(), labels().double(), size=0.1), "class numbers"),
-        (lambda: fgsm(network(), inputs().long(), size=0.1), "real numbers"),
-        (lambda: fgsm(nn.Linear(6, 1).double(), inputs(), size=0.1), "at least two classes"),
-        (lambda: fgsm(lambda z: network()(z) * torch.nan, inputs(), size=0.1), "not finite"),
-        (lambda: pgd(network(), inputs(), size=0.1, steps=0), "steps is 0"),
-        (lambda: pgd(network(), inputs(), size=0.1, step_size=0.0), "step_size is 0"),
-    ]
-)

@@ -23,7 +23,6 @@ from bnnlib.nn import (
     use_generator,
 )
 from chapters.shared.networks import lenet5_caffe, resnet, resnet18, resnet20, vgg_like
-from tests.refused import refusals
 from tests.seeded import seeded
 
 
@@ -144,21 +143,3 @@ def test_it_trains(bayesian):
 def test_options_reach_convolutions_and_linear_layers():
     model = lenet5_caffe(GaussianConv2d, GaussianLinear, prior_scale=0.3, estimator="local")
     assert [(layer.prior_scale, layer.estimator) for layer in bayesian_layers(model)] == [(0.3, "local")] * 4
-
-
-test_bad_arguments_are_refused = refusals(
-    [
-        (lambda: mlp((3,)), "at least an input"),
-        (lambda: mlp((3, 0, 1)), "sizes is 0"),
-        (lambda: mlp((3, 1), "swish"), "'swish'.*'relu', 'tanh'"),
-        (lambda: resnet(21), "multiple of 6"),
-        (lambda: resnet(2), "at least 8"),
-        (lambda: resnet(20, 0), "width is 0"),
-        (lambda: resnet(20, 16, 0), "classes is 0"),
-        (lambda: resnet18(0), "width is 0"),
-        (lambda: vgg_like(0.0), "width is 0"),
-        (lambda: vgg_like(-1.0), "width is -1"),
-        (lambda: vgg_like(float("nan")), "width is nan"),
-        (lambda: vgg_like(0.1, classes=0), "classes is 0"),
-    ]
-)

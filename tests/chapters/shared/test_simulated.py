@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from chapters.shared import simulated
-from tests.refused import refusals
 from tests.seeded import seeded as _generator
 
 
@@ -62,15 +61,3 @@ def test_share_of_active_inputs_and_nested_sets():
     assert (shares[0], shares[-1]) == (0.0, 1.0)
     # the standard error of a share of 2,000 is at most 0.011; four of them
     assert shares[1:4] == pytest.approx([0.2, 0.5, 0.95], abs=0.045)
-
-
-test_bad_input_is_refused_with_what_is_allowed = refusals(
-    [
-        (lambda: simulated.two_inputs(10, 1.5), "alpha is 1.5"),
-        (lambda: simulated.two_inputs(0, 0.5), "at least 1"),
-        (lambda: simulated.graded_regression(10, 0, 1.0), "num_inputs"),
-        (lambda: simulated.graded_regression(10, 5, 0.0), "alpha is 0"),
-        (lambda: simulated.graded_regression(10, 5, 1.0, activity=-0.1), "activity is -0.1"),
-        (lambda: simulated.graded_regression(10, 5, 1.0, function="cubic"), "linear, nonlinear"),
-    ]
-)

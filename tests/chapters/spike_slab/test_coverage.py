@@ -54,11 +54,6 @@ def test_what_a_sweep_keeps_is_what_the_weights_give():
     assert (chains.theta != start).any() and (chains.theta == 0).any()
 
 
-def test_other_depths_are_refused():
-    with pytest.raises(ValueError, match="two hidden layers"):
-        GateChains(torch.zeros(2, 1), torch.zeros(2), torch.zeros(1, 4), (1, 1, 1), 0.5, 1.0, torch.Generator())
-
-
 def test_the_teacher_is_that_of_the_simulation_and_new_ones_change_the_mean_alone():
     x, y, test_x, test_y, test_f = coverage.data((0, 1), False)
     f = outputs(Layout(simulated.DENSE_SIZES, 1), coverage.teacher(coverage.FIXED), test_x)[0]

@@ -64,11 +64,6 @@ def test_only_edges_on_a_path_from_an_input_to_the_output_are_selected():
     assert [edge[:3] for edge in results.selected_edges(flat, SIZES)] == [(0, 1, 2), (1, 2, 0), (2, 0, 0)]
 
 
-def test_a_vector_of_the_wrong_length_is_refused():
-    with pytest.raises(ValueError, match=r"has 5 entries, but sizes \(4, 3, 2, 1\) need 26"):
-        results.unpack(np.zeros(5), SIZES)
-
-
 def row(setting: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
     return drawn.row(setting, "SVBNN", metric, mean, published) | more
 

@@ -45,8 +45,3 @@ def test_removed_weights_stay_removed_and_biases_are_left_alone():
     prune_stacked(posterior, 0.9)
     assert not posterior.mask[gone].any() and (posterior.weight[gone] == 0).all()
     assert all(bias.all() for _, bias in posterior.layout.layers(posterior.mask))
-
-
-def test_a_share_that_would_empty_a_layer_is_refused():
-    with pytest.raises(ValueError, match="one for each of the 3 layers"):
-        prune_stacked(_posterior(), 0.99)

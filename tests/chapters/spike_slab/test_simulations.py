@@ -110,7 +110,7 @@ def test_the_divergence_of_variational_dropout_rises_over_a_quarter_of_the_epoch
     assert asked == [1 / 1750, 0.5, 1.0, 1.0]
 
 
-def test_designs_have_the_stated_moments_and_unknown_ones_are_refused():
+def test_designs_have_the_stated_moments():
     generator = torch.Generator().manual_seed(0)
     for design, variance in (("uniform", 1 / 3), ("normal", 1.0)):
         x, y, f = simulated.simulation_two(2_000, generator, design)
@@ -118,10 +118,6 @@ def test_designs_have_the_stated_moments_and_unknown_ones_are_refused():
         assert x.var().item() == pytest.approx(variance, rel=0.01)
         # noise N(0, 1) from 2,000 draws: standard error 0.032
         assert (y - f).var().item() == pytest.approx(1.0, abs=0.13)
-    with pytest.raises(ValueError, match="uniform, normal"):
-        simulated.simulation_two(10, generator, "gaussian")
-    with pytest.raises(ValueError, match="at least 1"):
-        simulated.dense_teacher(0)
 
 
 def test_the_null_model_of_simulation_two_has_the_published_plateau():
