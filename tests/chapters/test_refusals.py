@@ -234,7 +234,8 @@ REFUSED = {
         *[(lambda m=m, g=g: m(*g), words)
           for m in (quality.frechet_distance, quality.precision_recall, quality.density_coverage)
           for g, words in (((GOOD, GOOD[:, :5]), r"\(20, 6\) and generated \(20, 5\)"),
-                           ((GOOD[0], GOOD[0]), r"\(n, d\)"), ((GOOD, GOOD[:1]), "Generate more"), ((GOOD, HOLED), "generated has 1 NaN"))],
+                           ((GOOD[0], GOOD[0]), r"\(n, d\)"), ((GOOD, GOOD[:1]), "Generate more"),
+                           ((GOOD, HOLED), "generated has 1 NaN"))],
         (lambda: quality.classifier_score(ones(3, 4)), "sum to 1"),
         (lambda: quality.precision_recall(GOOD, GOOD + 1, 0), "neighbors"),
         (lambda: quality.bootstrap_error(lambda rows: 0.0, ones(3), repeats=1), "repeats"),

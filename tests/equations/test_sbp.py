@@ -5,12 +5,11 @@ parameters are in `test_sbp_range.py` and `test_sbp_draws.py`, equations that ne
 `test_sbp_networks.py`.
 """
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy import integrate, special
+from scipy import integrate
 
 from chapters.unit_noise import formulas
 from tests.seeded import double as t
@@ -62,18 +61,6 @@ def test_the_mass_of_a_posterior_under_the_log_uniform_grows_without_end():
         assert whole == pytest.approx(-a * at_zero + remainder, rel=1e-8)
 
 
-@pytest.mark.parametrize(("mu", "sigma"), POINTS[1:5])
-def test_moments_as_they_are_printed(mu, sigma):
-    """The printed forms of "sbp-mean" and "sbp-second-moment", where float64 can still evaluate them."""
-    alpha, beta = (A - mu) / sigma, (B - mu) / sigma
-    z = special.ndtr(beta) - special.ndtr(alpha)
-    for k, function in ((1, formulas.truncated_log_normal_mean), (2, formulas.truncated_log_normal_second_moment)):
-        # Phi(k s - alpha) - Phi(k s - beta) by the symmetric tails, which do not round to 1
-        share = special.ndtr(beta - k * sigma) - special.ndtr(alpha - k * sigma)
-        printed = math.exp(k * mu + 0.5 * (k * sigma) ** 2) * share / z
-        assert single(function, mu, sigma) == pytest.approx(printed, rel=1e-8)
-
-
 # equation: sbp-snr-stable
 @pytest.mark.parametrize(("mu", "sigma"), POINTS)
 def test_the_ratio_is_a_second_difference_of_the_cumulant_generating_function(mu, sigma):
@@ -84,27 +71,3 @@ def test_the_ratio_is_a_second_difference_of_the_cumulant_generating_function(mu
     snr = single(formulas.truncated_log_normal_snr, mu, sigma)
     # the difference loses digits for narrow noise: that is why the library sums cumulants there
     assert math.log1p(snr**-2) == pytest.approx(k2 - 2 * k1, abs=1e-12, rel=1e-8)
-
-
-def test_narrow_noise_has_the_ratio_of_its_cumulants():
-    """The series of "sbp-snr-stable", in cumulants of log theta under the density tilted by theta."""
-    for mu, sigma in itertools.product((-1.0, 0.0, 0.5), (0.02, 1e-3, 1e-5)):
-        v, mass = rule(mu, sigma)
-        mass = mass * np.exp(v)
-        mass /= mass.sum()
-        centered = v - mass @ v
-        m2, m3, m4, m6 = (mass @ centered**k for k in (2, 3, 4, 6))
-        kappa = {4: m4 - 3 * m2**2, 6: m6 - 15 * m4 * m2 - 10 * m3**2 + 30 * m2**3}
-        d = m2 + kappa[4] / 12 + kappa[6] / 360
-        # what follows in the series is of order sigma^8; log1p of a large ratio has the digits of its inverse square
-        assert math.log1p(single(formulas.truncated_log_normal_snr, mu, sigma) ** -2) == pytest.approx(d, rel=1e-8)
-
-
-@pytest.mark.parametrize(("mu", "sigma"), POINTS[1:3])
-def test_draws_as_they_are_printed(mu, sigma):
-    """The printed form of "sbp-sample", where float64 can evaluate it."""
-    u = np.linspace(0.05, 0.95, 9)
-    low, high = special.ndtr((A - mu) / sigma), special.ndtr((B - mu) / sigma)
-    printed = np.exp(mu + sigma * special.ndtri(low + u * (high - low)))
-    drawn = formulas.truncated_log_normal_sample(t(mu).expand(9), t(sigma).expand(9), 1 - t(*u))
-    assert np.allclose(drawn, printed, rtol=1e-9)

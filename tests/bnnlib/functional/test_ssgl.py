@@ -21,14 +21,3 @@ def test_nothing_overflows(dtype, v1):
     ):
         assert torch.isfinite(values).all()
     assert ssgl_penalty_gradient(w, *precisions, 1.0)[0] == 0.0
-
-
-def test_settings_differ_between_replicates():
-    w = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    columns = [
-        torch.tensor(v, dtype=torch.float64)[:, None] for v in ([0.2, 0.5, 0.9], [1.0, 2.0, 3.0], [0.1, 1.0, 2.0])
-    ]
-    stacked = slab_probability(w, *columns, 0.5)
-    for r in range(3):
-        row = slab_probability(w[r], *(float(c[r]) for c in columns), 0.5)
-        torch.testing.assert_close(stacked[r], row, rtol=1e-12, atol=1e-300)

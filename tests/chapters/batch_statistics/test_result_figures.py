@@ -78,12 +78,6 @@ def test_each_network_goes_from_its_averages_over_new_ones_to_draws(monkeypatch)
     assert texts(figure).count("not run") == 5  # four panels without a network, one without a control
 
 
-def test_what_was_not_run_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    assert texts(results.entropy_cdf()).count("not run") == 3
-    assert texts(results.parts()).count("not run") == 6
-
-
 def test_methods_and_networks_are_those_of_the_experiments():
     cells = [one for name in results.EXPERIMENTS for one in lab.get(name).profiles["book"]()]
     assert {one.setting for one in cells} == {*results.UNKNOWN, DRAWN} and set(results.PLACES) == set(results.UNKNOWN)

@@ -145,19 +145,6 @@ def test_a_large_prior_probability_leaves_no_threshold():
     assert "above one half everywhere" in explorers.inclusion_in_words(0.1, 0.9)
 
 
-def test_scales_that_agree_leave_the_prior_probability_for_small_weights():
-    near = explorers.inclusion_curve(np.geomspace(1e-4, 0.1, 20), -1.0, -1.0001, 0.25)
-    # Remark 2: the log-odds change by at most the difference of the logarithms of the scales
-    assert near == pytest.approx(np.full(20, 0.25), abs=1e-4)
-
-
-def test_a_wide_slab_loses_every_weight_and_a_narrow_spike_finds_it():
-    r = np.array([0.03])
-    slabs = [float(explorers.inclusion_curve(r, slab, -5.0)[0]) for slab in (0, 4, 8, 16)]
-    assert slabs == sorted(slabs, reverse=True) and slabs[0] > 0.98 and slabs[-1] < 1e-4
-    assert float(explorers.inclusion_curve(r, 16.0, -7.0)[0]) > 0.99
-
-
 @pytest.mark.parametrize(("ratio", "rows"), [(0.5, 0), (2.0, 0), (3.0, 0), (3.0, 20), (3.0, 60)])
 def test_homes_solve_the_equation_of_the_scale(ratio, rows):
     """kappa sigma^2 + rows sigma^2 = 1 at minima and at the border; the grid of scales is 0.2 % wide."""
@@ -185,10 +172,3 @@ def test_a_start_ends_in_the_home_on_its_side_of_the_border():
     assert picture.heading.startswith("two homes") and "a start above" in explorers.unseen_in_words(3.0, 0)
     assert explorers.unseen(3.0, 60).heading.startswith("one home")
     assert "every start ends" in explorers.unseen_in_words(3.0, 60)
-
-
-@pytest.mark.slow
-def test_every_stop_of_the_knobs_can_be_drawn_and_fits_a_page(static):
-    both = explorers.inclusion_explorer(), explorers.unseen_explorer()
-    assert sum(one.gzip_bytes for one in both) < 100_000
-    assert all(len(control.values) >= 12 for one in both for control in one.controls.values())

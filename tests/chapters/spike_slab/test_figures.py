@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bnnlib.replicates import Layout
-from book import display, lab
+from book import lab
 from book.display.equations import equation_sources, equation_table
 from chapters.spike_slab.figures import explorers, results
 from chapters.spike_slab.figures import method as svbnn
@@ -38,12 +38,6 @@ def test_the_band_of_responses_is_wider_than_that_of_the_mean():
     figure = svbnn.predictive_band(x, np.zeros(5), draws, rng.normal(0, 1, (400, 5)), "x")
     response, mean = (band.get_paths()[0].vertices[:, 1] for band in figure.axes[0].collections)
     assert mean.max() < 0.3 and 1.5 < response.max() < 2.7  # 1.96 sd, with the error of 400 draws
-
-
-def test_the_gallery_has_a_panel_for_each_failure():
-    curve = {"a": ([0, 1], [0, 1])}
-    figure = display.failures([(f"panel {k}", "x", "y", curve) for k in range(3)])
-    assert len(figure.axes) == 3
 
 
 SIZES = (4, 3, 2, 1)
@@ -83,18 +77,11 @@ def test_a_sweep_that_was_not_run_says_so_and_still_shows_the_published_curve():
     assert line(figure, 1, "published (test)")[0, 1] == 1.21
 
 
-def test_epochs_without_results_say_so():
-    assert texts(results.epochs({}, {"published": 5.0})).count("not run") == 2
+def test_no_active_weights_have_a_place_on_a_logarithmic_axis():
     curve = {"epoch": np.arange(3), "accuracy": np.array([90.0, 95, 98]), "sparsity": np.array([100.0, 10, 0.0])}
     figure = results.epochs({"SVBNN": [curve, curve]})
     assert line(figure, 1, "SVBNN")[:, 1].min() > 0  # zero has no place on a logarithmic axis
     assert len(figure.axes[0].get_lines()) == 2 and len(figure.legends[0].get_texts()) == 1
-
-
-def test_smoke_results_are_no_results():
-    rows = [row("s", "rmse_test", 1.2, profile="smoke")]
-    assert lab.stored_mean(rows, "s", "SVBNN", "rmse_test") is None
-    assert lab.stored_mean([row("s", "rmse_test", 1.2)], "s", "SVBNN", "rmse_test") == 1.2
 
 
 def test_arrays_of_a_missing_result_are_empty(tmp_path, monkeypatch):

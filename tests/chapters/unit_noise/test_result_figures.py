@@ -83,7 +83,6 @@ def test_published_units_stay_when_ours_are_missing():
     rows = [one | {"mean": None} for one in lenet_rows()]
     figure = results.lenet(rows)
     assert texts(figure).count("ours: not run") == 4 and published(figure, 0) == [50.0] * 3
-    assert texts(results.lenet([])).count("not run") == 4
     smoke = [one | {"profile": "smoke"} for one in lenet_rows()]
     assert texts(results.lenet(smoke)).count("ours: not run") == 4
 
@@ -128,7 +127,6 @@ def test_vgg_curves_show_divergences_that_are_not_weighted_and_all_shares():
     assert np.array([one.get_ydata() for one in right]) == pytest.approx(
         np.array([[0, 12.5, 25], [0, 12.5, 25], [0, 37.5, 75]])
     )
-    assert texts(results.vgg_curves({}, {})).count("not run") == 2
 
 
 # --- curves over epochs ---
@@ -165,15 +163,6 @@ def test_a_fixed_location_is_compared_beside_what_it_can_save():
     assert curves(figure, 1, "μ = 0")[0].tolist() == [[1, 100], [2, 50]]
     saved = figure.axes[0].get_lines()[0].get_ydata()
     assert 0 < saved.min() + 1e-3 < saved.max() < results.HALF_BELL
-
-
-def test_what_was_not_run_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    assert texts(results.random_labels()).count("not run") == 2
-    assert texts(results.fixed_mean()).count("not run") == 1
-    # there the published numbers stay
-    assert texts(results.lenet()).count("ours: not run") == 4
-    assert texts(results.vgg()).count("ours: not run") == 3
 
 
 def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):
