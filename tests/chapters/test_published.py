@@ -1,4 +1,4 @@
-"""The published numbers of all studies: complete, each once, and beside settings that an experiment runs.
+"""The published numbers of all studies: complete, each once, consistent, beside settings that an experiment runs.
 
 That no number is missing or mistyped is what `test_transcriptions.py` sees.
 """
@@ -6,7 +6,7 @@ That no number is missing or mistyped is what `test_transcriptions.py` sees.
 import pytest
 
 from book import lab
-from book.lab import paper_values
+from book.lab import paper_values, verdict
 from book.lab.metrics import metrics
 from chapters.closed_form.experiments import selection
 from chapters.learned_priors.experiments import fgsm, regression
@@ -43,3 +43,167 @@ def test_the_published_settings_are_those_of_the_experiments(name):
     ours = {cell.setting for cell in cells}.union(*map(WITHIN.get(name, lambda cell: set()), cells))
     values, also = paper_values(name)
     assert {value.setting for value in values if not value.setting.startswith(NO_CELL)} | set(also) <= ours
+
+
+WHOLE = {
+    "LeNet-500-300": [784, 500, 300],
+    "LeNet-5": [20, 50, 800, 500],
+    "k=1.0": [64] * 2 + [128] * 2 + [256] * 3 + [512] * 7,
+    "k=1.5": [96] * 2 + [192] * 2 + [384] * 3 + [768] * 7,
+}
+
+
+def _by_method(name: str) -> dict[tuple[str, str], dict]:
+    found: dict = {}
+    for value in paper_values(name)[0]:
+        found.setdefault((value.setting, value.method), {})[value.metric] = value
+    return found
+
+
+def _units(row: dict) -> list[int]:
+    return [int(row[f"units_{k}"].mean) for k in range(1, 15) if f"units_{k}" in row]
+
+
+def _multiplications(setting: str, units: list[int]) -> int:
+    """Multiplications of one forward pass: kernel x inputs x outputs x positions of each layer."""
+    if setting == "LeNet-500-300":
+        return sum(a * b for a, b in zip(units, [*units[1:], 10], strict=True))
+    if setting == "LeNet-5":
+        first, second, third, last = units
+        return 24 * 24 * 25 * first + 8 * 8 * 25 * first * second + third * last + 10 * last
+    channels = [3, *units[:13]]
+    sizes = [32] * 2 + [16] * 2 + [8] * 3 + [4] * 3 + [2] * 3
+    convolutions = sum(9 * a * b * size**2 for a, b, size in zip(channels[:-1], channels[1:], sizes, strict=True))
+    return convolutions + units[12] * units[13] + 10 * units[13]
+
+
+@pytest.mark.parametrize("name", ["sbp-mnist", "sbp-vgg"])
+def test_no_layer_keeps_more_than_it_had(name):
+    for (setting, method), row in _by_method(name).items():
+        units = _units(row)
+        if method == "Original":
+            assert not units  # whole by definition, and so is a ratio of 1
+        else:
+            assert len(units) == len(WHOLE[setting])
+            assert all(kept <= whole for kept, whole in zip(units, WHOLE[setting], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("sbp-mnist", "LeNet-500-300"), ("sbp-vgg", "k=1.0"), ("sbp-vgg", "k=1.5")]
+)
+def test_the_printed_flops_are_the_multiplications_of_the_printed_units(name, setting):
+    """Two columns of a table that determine each other: a wrong digit in a unit count would show here."""
+    checked = 0
+    for (where, method), row in _by_method(name).items():
+        if where == setting and method != "Original":
+            ratio = _multiplications(setting, WHOLE[setting]) / _multiplications(setting, _units(row))
+            # half a unit of the last digit, and a little for a number that lies between two: 3.3246 is printed as 3.32
+            assert row["flops_ratio"].mean == pytest.approx(ratio, abs=0.0051)
+            checked += 1
+    assert checked == 3
+
+
+def test_the_flops_of_lenet_5_do_not_follow_from_its_units():
+    """Said on the page of disagreements: no padding of the convolutions gives the three printed ratios."""
+    for method, ours in (("SparseVD", 2.01), ("SSL", 4.53), ("SBP", 10.78)):
+        row = _by_method("sbp-mnist")["LeNet-5", method]
+        ratio = _multiplications("LeNet-5", WHOLE["LeNet-5"]) / _multiplications("LeNet-5", _units(row))
+        assert ratio == pytest.approx(ours, abs=0.005)
+        assert abs(row["flops_ratio"].mean - ratio) > 0.1
+
+
+IMAGES = ["sbp-mnist", "sbp-vgg", "sbn-mnist", "sbn-cifar5"]
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_single_networks_leave_their_spread_to_ours_and_nothing_is_tolerated(name):
+    """Both sides use the same test images, so that no sampling error of them stands between two numbers."""
+    for value in paper_values(name)[0]:
+        assert value.se == 0.0 and value.tolerance == 0.0 and value.one_draw and value.sd is None
+        higher = "batch" in value.metric or value.metric == "flops_ratio"
+        assert value.direction == ("higher" if higher else "lower")
+        if "batch" in value.metric:  # a Xeon or a Tesla
+            assert "other hardware" in value.not_comparable
+
+
+def test_settings_that_were_chosen_with_published_or_test_numbers_in_view_compare_nothing():
+    rows = _by_method("sbp-mnist")
+    for key in (("LeNet-500-300", "SSL"), ("LeNet-5", "SSL")):
+        assert all(value.not_comparable for value in rows[key].values())
+    assert not rows["LeNet-5", "SBP"]["units_1"].not_comparable
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("sbp-mnist", 3 * 7 + 3 * 8 - 6), ("sbp-vgg", 6 * 17)])
+def test_a_size_is_judged_beside_the_error_of_its_network(name, sizes):
+    values, _ = paper_values(name)
+    errors = {(value.setting, value.method) for value in values if value.metric == "error_test"}
+    found = [value for value in values if value.with_error]
+    assert len(found) == sizes
+    assert all(value.with_error == ("error_test",) and (value.setting, value.method) in errors for value in found)
+
+
+def test_budgets_are_those_of_the_published_code():
+    """No script is published for LeNet-500-300, SSL on MNIST and SparseVD."""
+    budgets = {}
+    for name in IMAGES:
+        for value in paper_values(name)[0]:
+            budgets.setdefault((name, value.setting, value.method), set()).add(value.budget)
+    assert budgets["sbp-mnist", "LeNet-5", "Original"] == {200.0}
+    assert budgets["sbp-mnist", "LeNet-5", "SBP"] == {400.0}
+    assert budgets["sbp-vgg", "k=1.0", "SBPa"] == budgets["sbp-vgg", "k=1.5", "SBP"] == {500.0}
+    assert budgets["sbn-mnist", "LeNet-5", "DO+SBN"] == {50.0} and budgets["sbn-cifar5", "VGG-11", "DE"] == {200.0}
+    unknown = {key for key, found in budgets.items() if found == {None}}
+    assert {key[2] for key in unknown if key[0] == "sbp-vgg"} == {"SparseVD"}
+    assert ("sbp-mnist", "LeNet-5", "SSL") in unknown and ("sbp-mnist", "LeNet-500-300", "SBP") in unknown
+
+
+def around(mean: float, sd: float) -> list[float]:
+    return [mean - sd, mean, mean + sd]
+
+
+def test_verdicts_go_the_right_way():
+    lenet = _by_method("sbp-mnist")["LeNet-5", "SBP"]
+    for metric, ours, expected in (
+        ("units_1", 3.0, "agrees"),
+        ("units_1", 5.0, "worse"),
+        ("units_3", 100.0, "better"),  # fewer units
+        ("flops_ratio", 13.0, "better"),
+        ("flops_ratio", 8.0, "worse"),
+    ):
+        assert verdict(lenet[metric], around(ours, 0.01)).word == expected
+
+
+def test_random_labels_are_judged_by_closeness_alone():
+    rows = _by_method("sbp-random-labels")
+    dropout, pruned = rows["MNIST, MLP", "Dropout"], rows["MNIST, MLP", "SBP"]
+    assert verdict(dropout["accuracy_train"], around(99.8, 0.1)).word == "agrees"
+    assert verdict(dropout["accuracy_train"], around(60.0, 0.1)).word == "differs"
+    # the share of the largest class of MNIST, which a constant prediction reaches, is 11.35 %
+    assert verdict(pruned["accuracy_test"], around(11.35, 0.1)).word == "by design"
+    assert verdict(pruned["accuracy_train"], around(40.0, 0.1)).word == "differs"
+    asked = ("accuracy_train", "removed")
+    assert all("book" in pruned[metric].not_comparable_in for metric in asked)
+    assert not any(rows["MNIST, MLP, all images", "SBP"][metric].not_comparable_in for metric in asked)
+
+
+DATA = ("", "CelebA, ")
+
+
+def test_no_published_number_is_compared_because_its_classifier_is_another_one():
+    values, _ = paper_values("imh-cifar10")
+    assert all(value.reading > 0 and "our own classifier" in value.not_comparable for value in values)
+    assert not paper_values("imh-mnist")[0] and not paper_values("imh-fmnist")[0]
+
+
+def test_filtering_improved_every_published_curve():
+    found = {(value.setting, value.method, value.metric): value.mean for value in paper_values("imh-cifar10")[0]}
+    for data in DATA:
+        for model in ("WGAN-GP", "VAE"):
+            raw, filtered = (
+                [found[data + model, method, metric] for metric in ("feature_fid", "classifier_score")]
+                for method in ("Raw", "Independent, CCE")
+            )
+            assert filtered[0] < 0.95 * raw[0] and filtered[1] > raw[1]
+        best = data + "WGAN-GP, best rejection rate"
+        markov, independent = (found[best, method, "feature_fid"] for method in ("Markov, UB", "Independent, CCE"))
+        assert markov < independent < found[data + "WGAN-GP", "Raw", "feature_fid"]

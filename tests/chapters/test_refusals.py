@@ -46,7 +46,7 @@ from tests.book.rows import row
 from tests.chapters.closed_form.test_dropout import posterior_of
 from tests.chapters.closed_form.test_importance import conv, linear
 from tests.chapters.implicit_acceptance.test_training import gan, images, vae
-from tests.chapters.spike_slab.test_pruned import _posterior, prune_stacked
+from tests.chapters.spike_slab.test_simulations import _posterior, prune_stacked
 from tests.refused import refusals
 from tests.seeded import double as t
 from tests.seeded import normal, seeded

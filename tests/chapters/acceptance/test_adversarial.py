@@ -1,10 +1,14 @@
-"""A generator that only draws learns a target that is only drawn from."""
+"""A generator that only draws learns a target that is only drawn from; and an estimate has its error."""
+
+import math
 
 import pytest
 import torch
+from scipy import stats
 from torch import nn
 
 from chapters.acceptance.adversarial import ADVERSARIAL_OBJECTIVES, learn_adversarial_proposal
+from chapters.acceptance.formulas import mean_of
 from tests.seeded import seeded
 
 SEED = 7
@@ -69,3 +73,9 @@ def test_the_same_generator_learns_the_same():
         learn_adversarial_proposal(samples, network, score, **settings, generator=seeded())
         found.append(network.weight.detach())
     assert torch.equal(*found)
+
+
+def test_the_mean_and_its_error():
+    values = torch.tensor([1.0, 2.0, 4.0, 9.0])
+    assert mean_of(values) == (4.0, pytest.approx(stats.sem(values.numpy())))
+    assert mean_of(values[:1]).mean == 1.0 and math.isnan(mean_of(values[:1]).standard_error)

@@ -1,4 +1,4 @@
-"""Measures of generated samples: known values, second implementations, blocks, standard errors, bad input."""
+"""Measures of generated samples: known values, second implementations, blocks, standard errors, draws with repeats."""
 
 import math
 
@@ -8,6 +8,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from chapters.implicit_acceptance import quality as generation
+from chapters.implicit_acceptance.experiments import repeats
 from chapters.implicit_acceptance.quality import (
     bootstrap_error,
     classifier_score,
@@ -15,6 +16,7 @@ from chapters.implicit_acceptance.quality import (
     frechet_distance,
     precision_recall,
 )
+from tests.chapters.cells import CPU, needs_digits, smoke, values
 from tests.seeded import seeded as generator
 
 
@@ -89,3 +91,17 @@ def test_every_measure_has_an_error_that_a_generator_fixes():
         first, again = (measure({"repeats": 20, "generator": generator(3)}) for _ in range(2))
         assert list(first) == list(again)
         assert all(0 < one.standard_error < abs(one.value) for one in first)
+
+
+@needs_digits
+def test_repeats_lower_recall_and_all_different_images_are(monkeypatch):
+    made = []
+    judge = smoke(repeats.NAME, repeats.CLASSIFIER)
+    product = repeats.classifier_cell(judge, CPU, None).product
+    judged = repeats.Judge.values
+    monkeypatch.setattr(repeats.Judge, "values", lambda self, images: made.append(images) or judged(self, images))
+    result = repeats.repeats_cell(smoke(repeats.NAME, repeats.DRAWS), CPU, None, [product])
+    found = [values(result, setting=f"digits, {name}") for name in ("all different", "repeats, spread 1.7")]
+    assert [100 * len(images.unique(dim=0)) / len(images) for images in made[::2]] == [one["distinct"] for one in found]
+    assert found[0]["distinct"] == 100 > found[1]["distinct"]
+    assert found[1]["recall"] < found[0]["recall"] and all(len(images) == len(made[0]) for images in made)

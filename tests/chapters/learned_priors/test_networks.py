@@ -5,8 +5,7 @@ import torch
 
 from bnnlib.nn import use_generator
 from chapters.learned_priors.networks import cnn_batch_norm, cnn_two_conv
-from tests.chapters.shared.test_lenet import images
-from tests.chapters.shared.test_networks import drawn
+from tests.chapters.shared.test_networks import digits, drawn
 from tests.seeded import seeded
 
 
@@ -46,7 +45,7 @@ def test_dropout_acts_before_fc1_and_in_training_only():
     plain, model = cnn_two_conv(generator=seeded()), cnn_two_conv(0.5, generator=seeded())
     seen = []
     model.fc1.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
-    x = images()
+    x = digits()
     assert torch.equal(model.eval()(x), plain.eval()(x))
     with use_generator(seeded(5)):
         first = model.train()(x)
