@@ -1,4 +1,4 @@
-"""Accuracy, likelihood and calibration: against torch, written out, bad input."""
+"""Accuracy, likelihood and calibration, rates of selection, and entropy: against torch, and by hand."""
 
 import math
 
@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from bnnlib import metrics
+from chapters.batch_statistics import formulas
+from tests.seeded import seeded
 
 
 def rows(seed: int = 0, n: int = 400, classes: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,3 +61,52 @@ def test_arrays_and_lists_are_tensors_too():
     assert metrics.accuracy(pd.DataFrame(probabilities), unsigned) == metrics.accuracy(probabilities, labels)
     assert metrics.rmse(np.ones(3, ">f8"), (1.0, 1.0, 1.0)) == 0.0
     assert metrics.rmse([0.0, 0.0], [3.0, 3.0]) == 3.0
+
+
+def test_discoveries_that_are_false():
+    selected = torch.tensor([[True, True, True, False], [False] * 4])
+    relevant = torch.tensor([True, False, False, True])
+    rates = metrics.false_discovery_rate(selected, relevant, dim=1)
+    assert rates.tolist() == pytest.approx([200.0 / 3.0, 0.0])  # nothing selected, nothing false
+    assert float(metrics.false_discovery_rate(selected[0], relevant)) == pytest.approx(200.0 / 3.0)
+
+
+@pytest.mark.parametrize("shapes", [((2, 1), (3,)), ((3,), (2, 3)), ((1, 3), (2, 1)), ((2, 3), (3,))])
+def test_masks_broadcast_in_every_rate(shapes):
+    selected, relevant = (torch.rand(shape, generator=seeded(k)) < 0.5 for k, shape in enumerate(shapes))
+    relevant.flatten()[0], relevant.flatten()[-1] = True, False
+    whole = [mask.expand(2, 3) for mask in (selected, relevant)]
+    for rate in (metrics.false_discovery_rate, metrics.false_positive_rate, metrics.false_negative_rate):
+        torch.testing.assert_close(rate(selected, relevant, dim=(0, 1)), rate(*whole))
+
+
+def test_error_rates_of_each_network():
+    relevant = torch.tensor([True, True, False])
+    selected = torch.tensor([[True, False, True], [False, False, False]])
+    assert metrics.false_positive_rate(selected, relevant, dim=1).tolist() == [100.0, 0.0]
+    assert metrics.false_negative_rate(selected, relevant, dim=1).tolist() == [50.0, 100.0]
+    assert float(metrics.false_positive_rate(selected[0], relevant)) == 100.0
+
+
+def test_distribution_function_counts_ties_and_takes_any_order():
+    values, grid = torch.tensor([0.5, 0.1, 0.5, 2.0]), torch.tensor([2.0, 0.0, 0.5, 0.4999, 0.1])
+    expected = torch.tensor([1.0, 0.0, 0.75, 0.25, 0.25], dtype=torch.float64)
+    assert torch.equal(formulas.entropy_cdf(values, grid), expected)
+
+
+def test_roc_area_sees_ranks_only():
+    unknown, known = torch.randn(90, generator=seeded(1)), torch.randn(80, generator=seeded(2))
+    assert metrics.auroc(unknown.double().exp(), known.double().exp()) == metrics.auroc(unknown, known)
+    infinite = torch.tensor([math.inf, 0.0])
+    assert metrics.auroc(infinite, torch.tensor([-math.inf, math.inf])) == 100.0 * 2.5 / 4
+
+
+def test_entropy_splits_into_what_stays_and_what_the_draws_disagree_about():
+    sure_but_split = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]])
+    total, aleatoric, epistemic = metrics.entropy_split(sure_but_split)
+    assert total.item() == pytest.approx(math.log(2)) and aleatoric.item() == 0.0
+    assert epistemic.item() == pytest.approx(math.log(2))
+    agreed = torch.full((5, 3, 4), 0.25)
+    total, aleatoric, epistemic = metrics.entropy_split(agreed)
+    torch.testing.assert_close(total, aleatoric)
+    assert total.shape == (3,) and (epistemic == 0).all()

@@ -194,7 +194,7 @@ def test_two_processes_go_on_with_what_one_has_begun(tmp_path, dies):
     """The whole stage: batches, augmentation, prior, pruning, scores, and the checkpoint.
 
     float32 sums in another order differ by 1e-7 of a weight. At learning rate 0.001 the two steps left do not enlarge
-    that to 1e-5, and the pruning takes the same weights; tests/test_distributed.py has the algorithm to 1e-10.
+    that to 1e-5, and the pruning takes the same weights; test_distributed.py has the algorithm to 1e-10.
     """
     pytest.importorskip("lightning_fabric", reason="Lightning Fabric is absent: several devices not tested")
     params = {**smoke(), "batch_size": 128, "learning_rate": 1e-3}
