@@ -1,4 +1,4 @@
-"""Experiments 6 to 9 on enlarged digits: resuming, choosing on held-out images, what the numbers of pruning mean."""
+"""Experiments 6 to 9 on enlarged digits: choosing on held-out images, what the numbers of pruning mean, the rivals."""
 
 from dataclasses import replace
 
@@ -9,8 +9,8 @@ from bnnlib import functional as bF
 from bnnlib.nn import bayesian_layers, mean_weights
 from book import lab
 from book.lab import Cell
+from chapters.closed_form.experiments import images, retrained
 from chapters.closed_form.experiments import images as sbnn_images
-from chapters.closed_form.experiments import retrained
 from chapters.closed_form.experiments.networks import network, prior_of, scale_means
 from chapters.shared.images import load_images
 from tests.chapters.cells import CPU, needs_digits, smoke, values
@@ -125,3 +125,55 @@ def test_deep_compression_goes_to_one_share_with_all_of_its_epochs():
     for one in cells:
         assert (one.method, one.params["drop_rates"]) == ("DC", [0, 98.5])
         assert sbnn_images.first_epochs(one.params) + one.params["retrain"] == one.params["epochs"] == 26
+
+
+def small(method: str, **params) -> Cell:
+    cells = lab.get("sbnn-lenet").profiles["smoke"]()
+    cell = next(one for one in cells if (one.setting, one.method) == ("LeNet-300-100", method))
+    return replace(cell, params=cell.params | {"drop_rates": [0, 90, 99], "epochs": 3, "batch_size": 256} | params)
+
+
+def test_each_drop_rate_leaves_that_share_of_the_weights_and_all_biases(monkeypatch):
+    seen = []
+    error = retrained.error_percent
+
+    def counted(model, data, part):
+        weights = [p for p in model.parameters() if p.dim() > 1]
+        seen.append(sum(int((w == 0).sum()) for w in weights) / sum(w.numel() for w in weights))
+        return error(model, data, part)
+
+    monkeypatch.setattr(retrained, "error_percent", counted)
+    retrained.run_cell(small("DC"), CPU, None)
+    # rounded to one weight of 266,200
+    assert seen == pytest.approx([0, 0, 0.9, 0.9, 0.99, 0.99], abs=4e-6)
+
+
+def test_the_whole_network_is_trained_for_all_epochs_and_reported_whole(monkeypatch):
+    epochs = []
+    train = retrained.train
+    monkeypatch.setattr(retrained, "train", lambda *a: (epochs.append(a[2]["epochs"]), train(*a)))
+    for method in ("Original", "DC"):
+        rows = retrained.run_cell(small(method, epochs=6, retrain=2), CPU, None).rows
+        values = {row["metric"]: row["value"] for row in rows}
+        if method == "Original":
+            assert values["removed"] == 0 and values["error_pruned"] == values["error_test"]
+    assert epochs == [6, 2, 2, 2]  # "DC" has as many in all
+
+
+def test_held_out_images_choose_what_is_reported():
+    test = {"0": 2.0, "90": 1.0, "99": 1.0}
+    found = images.curve_rows([0, 90, 99], test, {"0": 1.5, "90": 1.5 + images.TOLERANCE, "99": 1.7})
+    assert (found["removed"], found["error_pruned"], found["error_test"]) == (90, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("profile", ["book", "paper"])
+def test_rivals_have_the_images_the_rates_and_the_epochs_of_sbnn(profile):
+    cells = [one for one in lab.get("sbnn-lenet").profiles[profile]() if "set" not in one.setting]
+    shared = ("data", "held_out", "scaling", "drop_rates", "epochs", "network", "bfloat16", "batch_size")
+    for setting in ("LeNet-300-100", "LeNet-5"):
+        group = [one for one in cells if one.setting == setting]
+        assert {one.method for one in group} == {"sBNN", "Original", "DC", "Sparse VD"}
+        assert len({str([one.params[name] for name in shared]) for one in group}) == 1
+        dc = next(one.params for one in group if one.method == "DC")
+        rest = dc["epochs"] - dc["retrain"] * (len(dc["drop_rates"]) - 1)
+        assert rest >= dc["epochs"] / 2  # half of the epochs, at least, are of the whole network

@@ -23,16 +23,10 @@ def test_the_penalty_alone_moves_a_scale_as_the_sum_of_its_steps_says():
     torch.nn.init.zeros_(dense.weight)
     net = to_bayesian(dense, "gaussian_spike_slab", **scales_of).double()
     data = torch.zeros(100, 3, dtype=torch.float64), torch.zeros(100, dtype=torch.int64)
-    fit(
-        net,
-        data,
-        epochs=TRAIN["epochs"],
-        batch_size=TRAIN["batch_size"],
-        optimizer=torch.optim.SGD(net.parameters(), lr=TRAIN["learning_rate"], momentum=TRAIN["momentum"]),
-        kl_scale=lambda epoch: CANDIDATE["kl_scale"] * min(1.0, (epoch + 0.02) / TRAIN["warm_up"]),
-        schedule=cosine(TRAIN["epochs"]),
-        generator=torch.Generator().manual_seed(0),
-    )
+    options = {key: TRAIN[key] for key in ("epochs", "batch_size")} | {"schedule": cosine(TRAIN["epochs"])}
+    options["optimizer"] = torch.optim.SGD(net.parameters(), lr=TRAIN["learning_rate"], momentum=TRAIN["momentum"])
+    options["kl_scale"] = lambda epoch: CANDIDATE["kl_scale"] * min(1.0, (epoch + 0.02) / TRAIN["warm_up"])
+    fit(net, data, generator=torch.Generator().manual_seed(0), **options)
     (layer,) = bayesian_layers(net)
     grown = layer.scale()[0].detach() / CANDIDATE["initial_scale"] - 1
     expected = scales._pushed(TRAIN, CANDIDATE, prior)

@@ -79,19 +79,9 @@ def test_all_slow_or_all_fast_is_stochastic_approximation_or_em():
         generator = torch.Generator().manual_seed(86_001)
         beta = 0.1 * torch.randn(1, 20, generator=torch.Generator().manual_seed(85_001))
         beta = torch.nn.Parameter(beta.repeat(len(slab.SLOW), 1))
-        prior = SpikeSlabGaussianLaplacePrior(
-            {"beta": beta},
-            spike_scale=0.01,
-            slab_variance=10.0,
-            a=1.0,
-            nu=1.0,
-            lam=1.0,
-            kappa=(1.0, 1.0),
-            likelihood="regression",
-            num_data=100,
-            step_size=weights,
-            batch_dims=1,
-        )
+        settings = {"spike_scale": 0.01, "slab_variance": 10.0, "a": 1.0, "nu": 1.0, "lam": 1.0, "kappa": (1.0, 1.0)}
+        settings |= {"likelihood": "regression", "num_data": 100, "step_size": weights, "batch_dims": 1}
+        prior = SpikeSlabGaussianLaplacePrior({"beta": beta}, **settings)
         sampler = SGLD([beta], lr=1e-3, generator=generator)
         for k in range(1, 61):
             residual = beta.detach() @ x.t() - y

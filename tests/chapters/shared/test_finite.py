@@ -92,22 +92,6 @@ def test_the_sampled_kernels_accept_as_the_matrix_says(kind, generator):
         assert isinstance(move.state, State)
 
 
-def test_transition_frequencies_are_the_kernel(generator):
-    size, chains = 5, 200_000
-    target, proposal = laws(size, generator=generator), laws(size, size, generator=generator)
-
-    def draw(given, generator):
-        return torch.multinomial(proposal[given], 1, generator=generator)[:, 0]
-
-    way = Markov(draw, lambda point, given: proposal.log()[given, point])
-    kernel, expected = metropolis_hastings(lambda x: target.log()[x], way), metropolis_hastings_kernel(target, proposal)
-    for start in range(size):
-        state = kernel.start(torch.full((chains,), start))
-        counts = torch.bincount(kernel.step(state, generator).state.position, minlength=size).double()
-        error = (expected[start] * (1 - expected[start]) / chains).sqrt()
-        assert ((counts / chains - expected[start]).abs() <= 4.0 * error + 1e-12).all()
-
-
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
 def test_the_stationary_law_is_the_eigenvector(size, generator):
     kernels = laws(20, size, size, generator=generator)

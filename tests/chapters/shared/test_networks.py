@@ -161,17 +161,6 @@ def test_depth_width_and_classes():
     assert model.conv1.out_channels == 4 and model(images()).shape == (4, 7)
 
 
-def test_the_start_of_a_residual_network():
-    model = resnet20(generator=seeded())
-    for name, weight in model.named_parameters():
-        if weight.dim() == 4:
-            spread = math.sqrt(2 / (weight.shape[2] * weight.shape[3] * weight.shape[0]))
-            # four standard errors, 1/sqrt(2 n) each, relative
-            assert float(weight.detach().std()) == pytest.approx(spread, rel=4 / math.sqrt(2 * weight.numel())), name
-    assert torch.equal(model.layer3[2].bn2.weight, torch.ones(64))
-    assert float(model.fc.weight.detach().abs().max()) <= 1 / 8
-
-
 def test_a_residual_network_is_the_layers_written_out():
     model, x = resnet(8, width=4, generator=seeded()).double().eval(), images().double()
 
@@ -209,17 +198,6 @@ def test_names_of_vgg_can_be_read():
     names = dict(vgg_like(0.05).named_parameters())
     assert {"conv1_1.weight", "bn1_1.weight", "conv5_3.weight", "fc1.weight", "bn_fc1.bias", "fc2.bias"} <= set(names)
     assert "conv1_1.bias" not in names and "fc1.bias" not in names
-
-
-def test_the_start_of_vgg():
-    model = vgg_like(0.25, generator=seeded())
-    for module in model:
-        if isinstance(module, nn.Conv2d):
-            spread = math.sqrt(2 / (9 * module.out_channels))
-            weight = module.weight.detach()
-            # four standard errors, 1/sqrt(2 n) each, relative
-            assert float(weight.std()) == pytest.approx(spread, rel=4 / math.sqrt(2 * weight.numel()))
-    assert float(model.fc2.weight.detach().abs().max()) <= 1 / math.sqrt(128)
 
 
 def test_vgg_is_the_layers_written_out():
@@ -269,3 +247,17 @@ def test_lenet5_is_the_layers_written_out():
     assert h.shape == (6, 50, 4, 4)
     expected = model.fc2(F.relu(model.fc1(h.flatten(1))))
     torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)  # the same sums in float64
+
+
+@pytest.mark.parametrize(("make", "units"), [(resnet20, 64), (lambda **k: vgg_like(0.25, **k), 128)])
+def test_the_start_of_convolutions(make, units):
+    parameters = dict(make(generator=seeded()).named_parameters())
+    for name, weight in parameters.items():
+        if weight.dim() == 4:
+            spread = math.sqrt(2 / (weight.shape[2] * weight.shape[3] * weight.shape[0]))
+            # four standard errors, 1/sqrt(2 n) each, relative
+            assert float(weight.detach().std()) == pytest.approx(spread, rel=4 / math.sqrt(2 * weight.numel())), name
+        elif "bn" in name:
+            assert torch.equal(weight, torch.full_like(weight, float(name.endswith("weight"))))
+    last = parameters["fc2.weight" if "fc2.weight" in parameters else "fc.weight"]
+    assert float(last.detach().abs().max()) <= 1 / math.sqrt(units)
