@@ -1,10 +1,14 @@
-"""What the text says and the code has: stored numbers, there or said to be missing, equations, and declared causes."""
+"""What text and docstrings say and the code has: stored numbers, equations, declared causes, and examples."""
 
+import doctest
 import importlib
 import re
+from pathlib import Path
 
 import pytest
+import torch
 
+import chapters
 from book import lab, studies
 from book.display.equations import equation_sources
 from book.editions.project import expressions_of, read_notebook, source_of
@@ -80,3 +84,19 @@ def test_attacks_by_the_raw_gradient_are_weaker(method):
         own, raw = (lab.stored_values("aeb-fgsm", size, method, one) for one in ("accuracy", "accuracy_max_log"))
         gaps = raw - own
         assert side(*estimate(gaps)) == 1
+
+
+HERE = Path(chapters.__path__[0])
+MODULES = sorted(
+    ".".join(path.relative_to(HERE.parent).with_suffix("").parts)
+    for path in HERE.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(name)
+    torch.manual_seed(0)
+    failed, tried = doctest.testmod(module, extraglobs={"torch": torch})
+    assert not failed and tried

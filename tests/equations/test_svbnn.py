@@ -37,7 +37,7 @@ def slab_kl(mean: float, scale: float, prior_scale: float) -> float:
     return integrate.quad(lambda v: q.pdf(v) * (q.logpdf(v) - p.logpdf(v)), *reach, epsabs=1e-12)[0]
 
 
-# equation: svbnn-prior, svbnn-family
+# equation: svbnn-prior, svbnn-family, fnd-spike-slab
 @pytest.mark.parametrize(("mean", "scale", "inclusion"), [(0.0, 1.3, 0.05), (0.8, 0.3, 0.6)])
 def test_draws_have_the_atom_and_the_moments_of_the_mixture(mean, scale, inclusion, generator):
     theta = spike_slab(mean, scale, inclusion).draw(generator).detach().flatten()
