@@ -12,6 +12,7 @@ from book.display.picture import Line, Points, Rule
 from chapters.closed_form.figures import explorers
 from chapters.closed_form.figures import method as cfi
 from tests.chapters.drawn import line, texts
+from tests.seeded import seeded
 
 
 def curves(figure: Figure, panel: int) -> list[np.ndarray]:
@@ -41,9 +42,6 @@ def test_the_idea_marks_both_weights_and_the_threshold():
     expected = bF.closed_form_inclusion(torch.tensor([0.05], dtype=torch.float64), 0.0, prior())
     assert marked[0][1] == pytest.approx(float(expected))
     assert "p* = 1/2\nat r = 0.1" in texts(figure)
-
-
-def test_the_idea_does_without_a_threshold():
     assert "p* = 1/2" not in texts(cfi.idea(inclusion=0.9))
 
 
@@ -70,15 +68,9 @@ def test_the_gradient_s_band_is_one_deviation_wide_around_the_mean():
 
 
 def test_the_same_generator_gives_the_same_picture():
-    drawn = [
-        line(
-            cfi.gradient_variance(generator=torch.Generator().manual_seed(seed), draws=100),
-            1,
-            "Bayes by Backprop, mean",
-        )
-        for seed in (1, 1, 2)
-    ]
-    assert (drawn[0] == drawn[1]).all() and (drawn[0] != drawn[2]).any()
+    drawn = [cfi.gradient_variance(generator=seeded(seed), draws=100) for seed in (1, 1, 2)]
+    first, same, other = (line(figure, 1, "Bayes by Backprop, mean") for figure in drawn)
+    assert (first == same).all() and (first != other).any()
 
 
 # --- networks ---

@@ -287,14 +287,3 @@ def test_uci_panels_show_both_choices_published_values_and_what_is_not_pruned():
     level = [one for one in figure.axes[0].get_lines() if one.get_label() == "PBP" and len(one.get_xdata())]
     assert set(level[0].get_ydata()) == {3.4}
     assert texts(figure).count("not run") == 1
-
-
-@pytest.mark.slow
-def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):
-    asked = []
-    monkeypatch.setattr(queries, "compare", lambda name: asked.append(name) or [])
-    monkeypatch.setattr(lab, "paper_values", lambda name: ([], {}))
-    for picture in (results.simulated, results.selection, pruned.uci, pruned.removed):
-        picture()
-    names = ("influence", "importance", "selection", "uci", "pruning", "orders", "mnist", "cifar10-mlp", "lenet", "vgg")
-    assert asked == [f"sbnn-{name}" for name in names]

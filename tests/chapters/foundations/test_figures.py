@@ -88,11 +88,6 @@ def test_stored_probabilities_are_told_apart_by_design(monkeypatch):
     assert exact.tolist() == scores[40:].ravel().tolist() and (said - exact == 1).all()
 
 
-def test_a_method_that_was_run_has_its_points():
-    fig = figures.inclusion({("rho=0.9", "Mean field"): (np.linspace(0, 1, 7), np.zeros(7))})
-    assert [len(line.get_xdata()) for line in fig.axes[1].lines] == [2, 7]
-
-
 def test_an_order_of_methods_needs_a_paired_difference():
     def row(method, values):
         return {"setting": "a", "method": method, "metric": "error", "profile": "book", "values": values}

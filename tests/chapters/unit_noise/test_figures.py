@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from book import lab
 from book.display.picture import Line, Points, Text
-from book.lab import queries
 from chapters.unit_noise import formulas
 from chapters.unit_noise.figures import explorers, results
 from chapters.unit_noise.figures import method as sbp
@@ -324,14 +323,6 @@ def test_a_fixed_location_is_compared_beside_what_it_can_save():
     assert curves(figure, 1, "μ = 0")[0].tolist() == [[1, 100], [2, 50]]
     saved = figure.axes[0].get_lines()[0].get_ydata()
     assert 0 < saved.min() + 1e-3 < saved.max() < results.HALF_BELL
-
-
-def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):
-    asked = []
-    monkeypatch.setattr(queries, "compare", lambda name: asked.append(name) or [])
-    results.lenet()
-    results.vgg()
-    assert asked == ["sbp-mnist", "sbp-vgg"]
 
 
 def test_the_methods_are_those_of_the_experiments():
