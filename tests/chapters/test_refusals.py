@@ -156,15 +156,12 @@ REFUSED = {
         (lambda: predict_stored_batches(nn.Linear(3, 2), zeros(2, 3), {}, 3, "unit"), "together is 'unit'"),
         (lambda: sbn.bound(zeros(3, 4)), "belong together"),
         (lambda: sbn.bound(zeros(3, 4), zeros(3)), r"must be \(K, n\) and \(n,\)"),
-        (lambda: preact_resnet18(0.0), "width is 0"),
-        (lambda: preact_resnet18(1.0, 0), "classes is 0"),
-        (lambda: preact_resnet18(0.1, 10, 1.0), "probability is 1"),
-        (lambda: vgg11(0.0), "width is 0"),
-        (lambda: vgg11(1.0, 0), "classes is 0"),
+        *[(lambda m=m: m(0.0), "width is 0") for m in (preact_resnet18, vgg11)],
+        *[(lambda m=m: m(1.0, 0), "classes is 0") for m in (preact_resnet18, vgg11)],
+        *[(lambda m=m, s=s: m(*s), "probability is 1")
+          for m, s in ((preact_resnet18, (0.1, 10, 1.0)), (vgg11, (0.1, 10, (0.5, 1.0))), (lenet5_batch_norm, (1.0,)))],
         (lambda: vgg11(0.1, 10, 0.5), "dropout is 0.5"),
         (lambda: vgg11(0.1, 10, (0.5,)), "two probabilities"),
-        (lambda: vgg11(0.1, 10, (0.5, 1.0)), "probability is 1"),
-        (lambda: lenet5_batch_norm(1.0), "probability is 1"),
     ],
     "dropout and probabilistic backpropagation": [
         *[(lambda b=b: posterior_of(probability=b), "probability is .*must lie between 0 and 1")

@@ -100,15 +100,6 @@ def items(picture, panel: int, kind):
     return [one for one in picture.panels[panel].items if isinstance(one, kind)]
 
 
-def test_the_published_thresholds_are_those_of_the_formula():
-    # r^2 = 2 log(tau_1 / tau_0) / (1 / tau_0^2 - 1 / tau_1^2)
-    for setting in explorers.PUBLISHED.values():
-        log_slab, log_spike, _ = setting
-        by_hand = math.sqrt(2 * (log_slab - log_spike) / (math.exp(-2 * log_spike) - math.exp(-2 * log_slab)))
-        assert explorers.threshold(*setting) == pytest.approx(by_hand, rel=1e-9)
-        assert float(explorers.inclusion_curve(np.array(by_hand), *setting)) == pytest.approx(0.5, abs=1e-9)
-
-
 @pytest.mark.parametrize("name", explorers.PUBLISHED)
 def test_measured_in_spikes_only_the_ratio_of_the_scales_counts(name):
     log_slab, log_spike, inclusion = explorers.PUBLISHED[name]

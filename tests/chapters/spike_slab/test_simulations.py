@@ -8,7 +8,6 @@ import torch
 
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.replicates import Layout, StackedDeterministic
-from bnnlib.train.checkpoint import Checkpoint
 from chapters.shared import simulated
 from chapters.spike_slab.experiments import simulations as sims
 from chapters.spike_slab.pruned import prune_stacked
@@ -67,15 +66,6 @@ def test_sweep_rows_name_their_lambda_and_share_the_data_of_a_replicate():
     assert priors[:2] == [1e-200, 1e-200]
     assert priors[-1] == 0.99
     assert priors[12] == priors[13] == inclusion_probability_for(problem.sizes, problem.num_samples)
-
-
-def test_resumed_cell_is_bit_identical(tmp_path, dies):
-    cell = smoke("svbnn-simulation-1b", "SVBNN", "sparse", epochs=6)
-    whole, path = sims.run_cell(cell, CPU, None).rows, tmp_path / "cell.pt"
-    with pytest.raises(dies.Killed):
-        sims.run_cell(cell, CPU, dies(path, 3))
-    assert Checkpoint(path).load()["epoch"] == 2  # the first three epochs are not trained again
-    assert sims.run_cell(cell, CPU, Checkpoint(path)).rows == whole
 
 
 def test_the_kept_share_is_chosen_without_the_test_set(monkeypatch):

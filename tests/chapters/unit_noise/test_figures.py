@@ -99,12 +99,6 @@ def test_shared_noise_does_not_average_out_over_the_batch():
     assert spread["shared"][1] > 1.5 * spread["local"][1]
 
 
-def test_with_almost_no_noise_both_are_the_same():
-    spread = sbp.gradient_spread((8,), 400, 2, 1e-4, torch.Generator().manual_seed(2))
-    # theta hardly moves, but its slope is drawn: two estimates from 400 draws each
-    assert spread["shared"] == pytest.approx(spread["local"], rel=0.1)
-
-
 # --- the explorers ---
 
 
