@@ -2,13 +2,8 @@
 
 from benchmarks import costs
 
-ABOUT = {
-    "device": "cpu (some)",
-    "threads": 1,
-    "torch": "2.13",
-    "date": "2026-01-01",
-    "command": "python -m benchmarks.x",
-}
+ABOUT = {"device": "cpu (some)", "threads": 1, "torch": "2.13", "date": "2026-01-01"}
+ABOUT |= {"command": "python -m benchmarks.x"}
 
 
 def row(library="bnnlib", layer="gaussian", batch=128, **more):
@@ -92,15 +87,8 @@ def test_estimators_stand_by_set_with_their_lead_over_rivals():
     own = {"method": "spike_slab", "splits": 2, "rows": 1000, "inputs": 200, "error": 107.26, "error_se": 1.04}
     own |= {"coverage": 95.4, "coverage_1": 96.4, "coverage_2": 91.1, "coverage_3": 95.0}
     own |= {"selected": 5.0, "cpu_s": 20.04}
-    labels = {
-        "method": "spike_slab",
-        "splits": 1,
-        "rows": 30,
-        "inputs": 4,
-        "error": 3.514,
-        "selected": 12.0,
-        "cpu_s": 3.0,
-    }
+    labels = {"method": "spike_slab", "splits": 1, "rows": 30, "inputs": 4}
+    labels |= {"error": 3.514, "selected": 12.0, "cpu_s": 3.0}
     rows = [
         {"set": "five_of_200", **own},
         {"set": "five_of_200", "method": "lasso", "nll_behind": 0.251, "nll_behind_se": 0.02},

@@ -1,11 +1,14 @@
-"""Sources of noise give standard normal numbers, and repeated noise is noise that is drawn once."""
+"""Sources of noise give standard normal numbers; statistics of keyed noise are large where the law does not hold."""
 
 import pytest
 import torch
 
 from benchmarks import noise as benchmark
-from bnnlib import _native
+from benchmarks import noise_law, store
+from bnnlib import _native, _redraw
+from bnnlib import _noise as noise
 from bnnlib import nn as bnn
+from tests.book.test_what_layers_can import PAGE
 
 
 def test_quantiles_have_the_moments_of_a_standard_normal():
@@ -39,3 +42,41 @@ def test_rows_have_times_with_quartiles(capsys):
     rows = benchmark.steps(("gaussian",), rounds=2, batch=4)
     assert set(rows[0]) == {"layer", *(name + end for name in ("ratio", "free", "keyed") for end in ("", "_quartiles"))}
     assert rows[0]["free"] > 0 and rows[0]["ratio"] > 0
+
+
+fold = _redraw.fold
+
+
+def largest(rows):
+    return max(rows, key=lambda row: abs(row["z"]))
+
+
+def test_keyed_noise_has_the_law_it_claims():
+    # some twenty standardized statistics: one beyond 4.5 has probability 1e-4, and the seeds are fixed
+    assert abs(largest(noise_law.normals(8) + noise_law.others(4))["z"]) < 4.5
+
+
+@pytest.mark.parametrize(
+    ("broken", "statistic"),
+    [
+        (lambda key, number: key if number < 2 else fold(key, number), "neighboring layers"),
+        (lambda key, number: fold(key, min(number, 8)), "neighboring seeds"),
+    ],
+)
+def test_keys_that_leave_something_out_are_found(monkeypatch, broken, statistic):
+    monkeypatch.setattr(_redraw, "fold", broken)
+    rows = {row["statistic"]: row["z"] for row in noise_law.normals(8)}
+    assert abs(rows[statistic]) > 100
+
+
+def test_numbers_of_another_law_are_found(monkeypatch):
+    monkeypatch.setattr(noise_law, "draw_normal", lambda like, source: noise.draw_normal(like, source).clamp(-3, 3))
+    assert largest(noise_law.normals(4))["statistic"] in {"moment 4", "1024 equal shares"}
+
+
+def test_the_page_quotes_the_stored_run():
+    stored = store.read("noise_law")
+    rows, page = stored["rows"], PAGE.read_text(encoding="utf-8")
+    worst = largest(rows)
+    assert f"Of {len(rows)} statistics of 10⁸ such numbers" in page and "--millions" not in stored["about"]["command"]
+    assert f"the one farthest from its law is {abs(worst['z'])} standard deviations away" in page

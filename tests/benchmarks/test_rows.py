@@ -6,11 +6,28 @@ import os
 import pytest
 import torch
 
-from benchmarks import draws, memory, replicates, stacks, step_time, workers
+from benchmarks import (
+    compression,
+    costs,
+    csr,
+    draws,
+    memory,
+    prediction,
+    replicates,
+    stacks,
+    step_time,
+    store,
+    time_to_answer,
+    traffic,
+    virtual_batch,
+    workers,
+)
 from benchmarks.step_time import pairs
+from benchmarks.traffic import Traffic
 from benchmarks.unit_noise import NETWORKS
 from bnnlib import _native
 from bnnlib import nn as bnn
+from bnnlib.pruning import compress, to_csr
 
 
 @pytest.mark.slow
@@ -139,3 +156,163 @@ def test_noise_on_units_is_measured_on_complete_steps():
             before = [p.detach().clone() for p in step.model.parameters()]
             step.seconds(x, y, 2)
             assert all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True)), name
+
+
+@pytest.mark.slow
+def test_rows_of_compression(capsys):
+    rows = compression.main(["--json", "--batch", "1", "2", "--rounds", "1", "--device", "cpu"])
+    assert json.loads(capsys.readouterr().out) == rows
+    keys = ["network", "runtime", "batch", "device", "dense_ms", "compressed_ms", "ratio", "bytes_ratio"]
+    assert all(list(row) == keys and row["dense_ms"] > 0 < row["compressed_ms"] for row in rows)
+    assert [row["batch"] for row in rows if row["runtime"] == "eager"] == [1, 2]
+    assert rows[0]["bytes_ratio"] > 4
+
+
+def test_the_units_are_those_of_the_paper():
+    small = compress(compression.pruned_lenet(), torch.rand(2, 1, 28, 28))
+    assert [tuple(small.get_submodule(name).weight.shape) for name in ("conv1", "conv2", "fc1", "fc2")] == [
+        (3, 1, 5, 5), (18, 3, 5, 5), (283, 288), (10, 283)
+    ]  # fmt: skip
+
+
+def test_rows_of_csr(capsys):
+    options = ["--json", "--sparsity", "0.9", "0.99", "--batch", "1", "2", "--rounds", "1", "--device", "cpu"]
+    csr.main(options)
+    rows = json.loads(capsys.readouterr().out)
+    keys = {"network", "sparsity", "batch", "device", "dense_ms", "csr_ms", "speedup", "bytes_ratio"}
+    assert all(set(row) == keys for row in rows)
+    assert [(row["sparsity"], row["batch"]) for row in rows] == [(s, b) for s in (0.9, 0.99) for b in (1, 2)]
+    assert all(row["network"] == "784-1200-1200-10" and row["dense_ms"] > 0 < row["csr_ms"] for row in rows)
+    # 8 bytes for each weight that is left against 4 for all: about 5 and 50, less the biases and the row starts
+    assert 4.5 < rows[0]["bytes_ratio"] < 5.0 and 40 < rows[2]["bytes_ratio"] < 50
+
+
+def test_every_layer_has_the_share_of_zeros(monkeypatch):
+    seen = []
+
+    def convert(model):
+        seen.extend(float((layer.weight == 0).float().mean()) for layer in model if hasattr(layer, "weight"))
+        return to_csr(model)
+
+    monkeypatch.setattr(csr, "to_csr", convert)
+    csr.measure(0.95, [1], 1, torch.device("cpu"))
+    # rounded to a whole weight in each layer
+    assert len(seen) == 3 and all(abs(share - 0.95) < 1e-4 for share in seen)
+
+
+def test_json_alone_is_on_standard_output_and_a_row_says_what_was_timed(capsys):
+    options = ["--networks", "13-50-1", "--samples", "3", "--batch", "2", "--rounds", "1", "--device", "cpu"]
+    rows = prediction.main(["--json", *options])
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == rows and "13-50-1" in captured.err
+    ours = {(row["layer"], row["way"]) for row in rows if row["library"] == "bnnlib"}
+    assert ours == {(layer, way) for layer in ("gaussian", "spike-slab") for way in prediction.WAYS}
+    fields = {"network", "batch", "samples", "device", "library", "layer", "way", "seconds", "ratio"}
+    assert all(set(row) == fields and row["seconds"] > 0 and row["ratio"] > 0 for row in rows)
+
+
+def test_all_ways_give_draws_of_one_shape():
+    for network, (_, shape) in prediction.NETWORKS.items():
+        x = torch.rand(2, *shape)
+        outputs = 1 if network == "13-50-1" else 10
+        for key, drawn in prediction.contenders(network, torch.device("cpu")).items():
+            found = drawn(x, 3)
+            assert found.shape == (3, 2, outputs) and not torch.equal(found[0], found[1]), key
+
+
+@pytest.mark.slow
+def test_the_peak_is_that_of_a_process_of_its_own():
+    row = {"network": "13-50-1", "batch": 2, "samples": 3, "library": "bnnlib", "layer": "gaussian", "way": "calls"}
+    found = prediction.peak(row)
+    assert found["peak_mb"] >= 0.0 and found["copies_mb"] == round(3 * 4 * 751 / 2**20, 2)
+
+
+def test_a_row_of_the_virtual_batch_says_what_was_timed():
+    row = virtual_batch.measure("LeNet-5", [5], 16, 1, torch.device("cpu"))[0]
+    assert set(row) == {"network", "samples", "batch", "device", "naive_s", "virtual_s", "ratio", "fit_s"}
+    assert (row["network"], row["samples"], row["batch"]) == ("LeNet-5", 5, 16)
+    assert row["virtual_s"] > 0 < row["naive_s"]
+
+
+def test_json_of_the_virtual_batch_is_alone_on_standard_output(capsys):
+    rows = virtual_batch.main(
+        ["--json", "--networks", "LeNet-5", "--samples", "2", "--batch", "2", "--rounds", "1", "--device", "cpu"]
+    )
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == rows and len(rows) == 1 and "times faster" in captured.err
+
+
+def small(seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(64, 3, generator=generator)
+    return (x, x[:, :1].clone()), (x[:16], x[:16, :1])
+
+
+@pytest.mark.parametrize("target", [1e6, 0.0])
+def test_a_row_says_who_arrived_and_how_near_the_others_came(monkeypatch, capsys, target):
+    task = time_to_answer.Task((3, 4, 1), small, target, 2, 32, 1e-2, 1e-2)
+    monkeypatch.setattr(time_to_answer, "TASKS", {"mnist": task})  # the one task without estimator
+    rows = time_to_answer.main(["--json"])
+    assert json.loads(capsys.readouterr().out) == rows
+    assert [row["layer"] for row in rows] == list(time_to_answer.LAYERS)
+    for row in rows:
+        assert row["arrived"] == (row["runs"] if target else 0) and (row["seconds"] is None) == (not target)
+        assert 0.0 < row["least"] < 100.0
+    about = {"device": "cpu", "threads": 1, "torch": "2", "date": "today", "command": "c"}
+    table = costs.tables({"time_to_answer": {"about": about, "rows": rows}})["time_to_answer"]()
+    assert ("not reached" in table) == (not target) and "SGHMC" in table
+
+
+def bytes_of(work) -> tuple[int, int]:
+    with Traffic() as found:
+        work()
+    return found.bytes, found.operations
+
+
+def test_operations_read_and_write():
+    a, b = torch.ones(100), torch.ones(100)
+    assert bytes_of(lambda: a + b) == (1200, 1)  # two read, one written
+    assert bytes_of(lambda: a.add_(b)) == (1200, 1)
+    assert bytes_of(lambda: torch.add(a, b, out=b)) == (1200, 1)
+    assert bytes_of(lambda: a.view(10, 10).t()) == (0, 0)
+    assert bytes_of(lambda: a.sum()) == (404, 1)
+    assert bytes_of(lambda: a * torch.ones(1).expand(100)) == (800 + 4 + 4, 2)  # the expanded one holds one number
+    assert bytes_of(lambda: torch._foreach_add_([a, b], 1.0)) == (1600, 1)
+
+
+def test_a_plain_step_moves_what_its_operations_say():
+    """Linear layers without a bias under plain gradient descent: products, sums of gradients, updates."""
+    weight = torch.ones(30, 20, requires_grad=True)
+    x = torch.ones(8, 20)
+
+    def step():
+        (weight.grad,) = torch.autograd.grad((x @ weight.t()).sum(), [weight])
+
+    moved, _ = bytes_of(step)
+    product, gradient = 4 * (160 + 600 + 240), 4 * (240 + 160 + 600)
+    assert product + gradient <= moved <= product + gradient + 4 * (3 * 240 + 8)
+
+
+def test_rows_of_traffic(capsys):
+    found = traffic.main(["--json", "--batch", "8"])
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == found and found["bandwidth"] > 0 and "GB/s" in captured.err
+    rows = {(row["library"], row["layer"]): row for row in found["rows"]}
+    ours = {layer for library, layer in step_time.contenders() | step_time.samplers() if library == "bnnlib"}
+    assert ours == {layer for library, layer in rows if library == "bnnlib"}
+    plain, weights = rows["torch", "none"]["bytes"], 478_410
+    samplers = {key for key in step_time.samplers() if key[0] == "bnnlib"}
+    assert all(row["bytes"] > plain for key, row in rows.items() if key[1] != "none" and key not in samplers)
+    # a sampler in one pass moves less than Adam: it reads weight and gradient and writes the weight
+    assert all(rows[key]["bytes"] > 3 * 4 * weights for key in samplers)
+
+
+def test_the_command_is_kept_without_where_its_work_lay(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "FOLDER", tmp_path)
+    given = []
+    monkeypatch.setattr(workers, "main", lambda arguments: given.append(arguments) or [{"one_s": 1.0}])
+    path = store.main(["made", "workers", "--keep", "somewhere/file", "--only", "x", "--minutes", "3"])
+    assert given == [["--keep", "somewhere/file", "--only", "x", "--minutes", "3", "--json"]]
+    kept = json.loads(path.read_text())
+    assert kept["about"]["command"] == "python -m benchmarks.workers --only x" and kept["rows"] == [{"one_s": 1.0}]
+    assert store.read("made") == kept

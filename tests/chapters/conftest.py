@@ -28,16 +28,14 @@ def without_onnx(monkeypatch):
 
 @pytest.fixture
 def scramble(monkeypatch):
-    """``scramble(module, name)``: what that function loads has random test labels from now on."""
+    """``scramble(module, name)``: what that function loads has random test labels from now on, or a `change`."""
 
-    def scrambled(module, name: str) -> None:
+    def labels(data):
+        x, y = data["test"]
+        return {**data, "test": (x, torch.randint(10, y.shape, generator=seeded()))}
+
+    def scrambled(module, name: str, change=labels) -> None:
         load = getattr(module, name)
-
-        def loaded(params, device):
-            data = load(params, device)
-            x, y = data["test"]
-            return {**data, "test": (x, torch.randint(10, y.shape, generator=seeded()))}
-
-        monkeypatch.setattr(module, name, loaded)
+        monkeypatch.setattr(module, name, lambda *given: change(load(*given)))
 
     return scrambled

@@ -36,6 +36,7 @@ KILLED = [
     # 22 steps a candidate; 32 saves are in the middle of the second one, after the first was put aside
     *[("svbnn-mnist", "tempered", "SVBNN", {"candidates": first(2)}, saves) for saves in (5, 32)],
     ("svbnn-mnist", "exact", "SVBNN", {}, 7),
+    ("svbnn-simulation-1b", "sparse", "SVBNN", {"epochs": 6}, 3),
     ("svbnn-mnist", "pruned", "AGP", {}, 9),
     ("svbnn-mnist", "dropout", "VD", {}, 13),
     *[("sbp-random-labels", "MNIST, MLP", method, {}, 3) for method in ("Dropout", "SBP")],

@@ -75,7 +75,7 @@ KNOBS = """() => {
 
 def pages_of(html: Path) -> list[Path]:
     """All pages but the first, which only sends the browser on to the landing page, and those of code, of which
-    test_source.py looks at one: Sphinx makes them all alike, with nothing written by hand but the code.
+    test_hover.py looks at one: Sphinx makes them all alike, with nothing written by hand but the code.
     """
     ours = (path for path in sorted(html.rglob("*.html")) if "_static" not in path.relative_to(html).parts)
     paths = (path for path in ours if "_modules" not in path.relative_to(html).parts)

@@ -1,6 +1,9 @@
-"""What a reference leads to is shown beside it, to the mouse and the keyboard, without a network; fingers follow it."""
+"""What a reference leads to is shown beside it, to the mouse and the keyboard, without a network; and code is found."""
 
 import pytest
+
+from tests.e2e.fits import TOO_WIDE
+from tests.e2e.pages import opened_up
 
 try:
     from tests.e2e import axe
@@ -72,3 +75,30 @@ def test_a_finger_follows_the_link_at_once(open_page, small_book):
     page.wait_for_timeout(600)  # longer than the mouse has to rest
     assert page.url.endswith("#equation-fix-power")
     assert page.locator(BOX).count() == 0
+
+
+try:
+    from tests.e2e import axe
+except pytest.skip.Exception:  # its package is not installed
+    axe = None
+
+
+def test_a_cell_leads_to_the_code_that_it_uses_and_the_code_back(open_page, small_book):
+    page = open_page(small_book / "chapters/01_fixture.html", offline=True)
+    lines = page.locator(".bnn-source")
+    assert lines.all_text_contents() == ["Source: power"]  # the library's own have their reference
+    lines.get_by_role("link", name="power").click()
+    page.wait_for_url("**/_modules/chapters/fixture/shapes.html#power")
+    assert "return x**degree" in page.locator("[id='power']").text_content()
+    page.locator("[id='power'] .viewcode-back").click()
+    page.wait_for_url("**/chapters/01_fixture.html#chapters.fixture.shapes.power")
+    assert page.locator(":target").text_content() == "power"
+    assert page.faults == []
+
+
+def test_a_page_of_code_fits_a_phone_and_is_accessible(open_page, small_book):
+    page = open_page(small_book / "_modules/chapters/fixture/shapes.html", width=390, offline=True)
+    opened_up(page)
+    assert page.evaluate(TOO_WIDE) == []
+    assert axe is None or axe.violations(page) == []
+    assert page.faults == []

@@ -42,7 +42,7 @@ def matrix(step, *arguments):
     return after[:, :2], after[:, 2:]
 
 
-# equation: aeb-sgld
+# equation: aeb-sgld, fnd-sgld, fnd-step
 def test_sgld_keeps_the_variance_that_balances_contraction_and_noise(generator):
     curvature, lr, temperature = 2.0, 0.3, 1.7
     expected = temperature / curvature / (1 - lr * curvature / 2)

@@ -14,7 +14,6 @@ from bnnlib import metrics
 from bnnlib.sampling import effective_sample_size
 from chapters.foundations import enumeration, mean_field, regression
 from chapters.foundations.example import example_data
-from chapters.learned_priors import formulas
 from chapters.spike_slab.formulas import gumbel_softmax_gate
 
 SEED = 5
@@ -183,20 +182,6 @@ def test_a_local_draw_has_the_law_of_the_layer(generator):
         assert ((draws.mean(0) - wanted).abs() < 4 * draws.std(0) / count**0.5).all()
 
 
-# equation: fnd-sgld, fnd-step
-@pytest.mark.parametrize("step", [0.05, 0.4])
-def test_the_stationary_variance_of_a_step(step, generator):
-    h, chains = 2.0, 200_000
-    theta = torch.randn(chains, generator=generator, dtype=DOUBLE) * (1 / (h * (1 - step * h / 2))) ** 0.5
-    for _ in range(30):
-        noise = torch.randn(chains, generator=generator, dtype=DOUBLE)
-        by_hand = theta - step * h * theta + math.sqrt(2 * step) * noise
-        theta = formulas.sgld_step(theta, h * theta, noise, step)
-        assert torch.allclose(theta, by_hand)
-    # four relative errors of a variance
-    assert theta.var().item() == pytest.approx(1 / (h * (1 - step * h / 2)), rel=4 * (2 / chains) ** 0.5)
-
-
 # equation: fnd-ess
 @pytest.mark.parametrize("a", [0.0, 0.6])
 def test_effective_draws_of_an_autoregression(a, generator):
@@ -216,18 +201,6 @@ def test_effective_draws_of_an_autoregression(a, generator):
 @pytest.fixture
 def problem(data):
     return enumeration.spike_slab_regression(*data, NOISE, inclusion=0.3, slab_scale=PRIOR)
-
-
-# equation: fnd-spike-slab
-def test_the_prior_by_draws(generator):
-    count, share = 400_000, 0.3
-    coins = torch.rand(count, generator=generator, dtype=DOUBLE) < share
-    theta = coins * PRIOR * torch.randn(count, generator=generator, dtype=DOUBLE)
-    assert (theta == 0).double().mean().item() == pytest.approx(1 - share, abs=4 * math.sqrt(share * 0.7 / count))
-    grid = (0.5, 1.5)
-    for edge in grid:
-        wanted = share * stats.norm.cdf(edge, 0, PRIOR) + (1 - share)
-        assert (theta <= edge).double().mean().item() == pytest.approx(wanted, abs=2 / count**0.5)
 
 
 # equation: fnd-model-evidence, fnd-model-posterior, fnd-inclusion

@@ -12,7 +12,7 @@ from bnnlib import sampling as mcmc
 from chapters.acceptance import formulas
 from chapters.acceptance.adversarial import learn_adversarial_proposal
 from chapters.acceptance.formulas import acceptance_rate_of, mean_of
-from chapters.shared.finite import acceptance_rate, metropolis_hastings_kernel
+from chapters.shared.finite import metropolis_hastings_kernel
 
 SEED = 3
 DOUBLE = torch.float64
@@ -87,20 +87,6 @@ def test_detailed_balance_by_matrices(generator):
     flow = p[:, None] * found
     assert np.abs(flow - flow.T).max() < 1e-14
     assert np.abs(p @ np.linalg.matrix_power(found, 50) - p).max() < 1e-13
-
-
-# equation: mh-theorem
-def test_theorem_1_on_finite_spaces(generator):
-    for size in (2, 3, 10):
-        p, q = (
-            torch.softmax(2 * torch.randn(s, generator=generator, dtype=DOUBLE), -1) for s in ((size,), (size, size))
-        )
-        flow = (p[:, None] * q).numpy()
-        xi = flow.T / flow
-        rate = float(acceptance_rate(p, q))
-        assert rate == pytest.approx(float((flow * np.minimum(1.0, xi)).sum()), abs=1e-14)
-        assert rate == pytest.approx(1.0 - 0.5 * float((flow * np.abs(xi - 1.0)).sum()), abs=1e-14)
-        assert rate == pytest.approx(1.0 - 0.5 * float(np.abs(flow.T - flow).sum()), abs=1e-14)
 
 
 # equation: mh-theorem

@@ -5,7 +5,7 @@ import pytest
 
 from chapters.acceptance import figures, numbers, pairs
 from chapters.acceptance.figures import explorers, results
-from tests.chapters.drawn import rows_of, texts
+from tests.chapters.drawn import rows_of
 
 RACE = ("VI", "HMC")
 
@@ -24,18 +24,6 @@ def test_every_seed_is_a_point(six):
     left, right = figures.six_seeds(six, (numbers.WIDE, numbers.NARROW)).axes[:2]
     assert sum(len(dots.get_offsets()) for dots in left.collections) == 3 * 2 * 3
     assert sum(len(dots.get_offsets()) for dots in right.collections) == 3 * 2 * 3
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda: figures.six_seeds([], (numbers.WIDE, numbers.NARROW)),
-        lambda: figures.learning_pays([], numbers.SETS, RACE),
-        lambda: figures.six_histograms("no such start"),
-    ],
-)
-def test_what_was_not_run_is_said(draw):
-    assert "not run" in texts(draw())
 
 
 def test_a_curve_of_draws_begins_when_learning_ends():

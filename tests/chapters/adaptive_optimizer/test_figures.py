@@ -6,7 +6,7 @@ import pytest
 from book.lab.wording import PM
 from chapters.adaptive_optimizer import figures, numbers
 from chapters.adaptive_optimizer.figures import explorers, results
-from tests.chapters.drawn import rows_of, texts
+from tests.chapters.drawn import rows_of
 
 EMPTY = {f"example-{number}": [] for number in (1, 2, 3)}
 
@@ -24,11 +24,6 @@ def rows() -> dict[str, list[dict]]:
             for metric, values in metrics.items()
         ]
     return found
-
-
-def test_what_was_not_run_is_said():
-    assert "not run" in texts(figures.parts(EMPTY))
-    assert "ours: not run" in texts(figures.traces(dict.fromkeys(results.EXAMPLES)))
 
 
 def test_traces_have_the_published_points_and_every_run_of_ours():

@@ -153,18 +153,12 @@ def test_known_and_unknown_images_are_apart():
     assert len(other["unknown"]) == 100 and other["unknown"].shape[1:] == (1, 28, 28)
 
 
-def test_temperatures_come_from_held_out_images_alone(monkeypatch):
+def test_temperatures_come_from_held_out_images_alone(scramble):
     """Random test labels change the errors and leave the temperatures."""
     cell = replace(short("sbn-mnist"), replicates=(0,))
     honest = sbn_images.run_cell(cell, CPU, None)
-    load = sbn_images.load_images
-
-    def scrambled(params, device):
-        images = load(params, device)
-        labels = torch.randint(10, images["test_y"].shape, generator=torch.Generator().manual_seed(0))
-        return {**images, "test_y": labels}
-
-    monkeypatch.setattr(sbn_images, "load_images", scrambled)
+    labels = torch.randint(10, (10_000,), generator=torch.Generator().manual_seed(0))
+    scramble(sbn_images, "load_images", lambda images: images | {"test_y": labels[: len(images["test_y"])]})
     blind = sbn_images.run_cell(cell, CPU, None)
     for method in ("BN", "SBN", "DE", "DE+SBN"):
         first, second = values(honest, method), values(blind, method)

@@ -14,7 +14,6 @@ from chapters.batch_statistics.lenet import lenet5_batch_norm
 from chapters.batch_statistics.networks import preact_resnet18
 from chapters.batch_statistics.vgg import vgg11
 from tests.chapters.shared.test_networks import drawn, images, normalized
-from tests.refused import refusals
 from tests.seeded import seeded
 
 VGG_PLACES = ("1_1", "2_1", "3_1", "3_2", "4_1", "4_2", "5_1", "5_2")
@@ -113,21 +112,6 @@ def test_a_network_starts_by_its_generator_alone(make, last, fan_in):
     for name, value in model.items():
         if ".bn" in f".{name}":
             assert torch.equal(value, torch.full_like(value, float(name.endswith("weight"))))
-
-
-test_bad_arguments_are_refused = refusals(
-    [
-        (lambda: preact_resnet18(0.0), "width is 0"),
-        (lambda: preact_resnet18(1.0, 0), "classes is 0"),
-        (lambda: preact_resnet18(0.1, 10, 1.0), "probability is 1"),
-        (lambda: vgg11(0.0), "width is 0"),
-        (lambda: vgg11(1.0, 0), "classes is 0"),
-        (lambda: vgg11(0.1, 10, 0.5), "dropout is 0.5"),
-        (lambda: vgg11(0.1, 10, (0.5,)), "two probabilities"),
-        (lambda: vgg11(0.1, 10, (0.5, 1.0)), "probability is 1"),
-        (lambda: lenet5_batch_norm(1.0), "probability is 1"),
-    ]
-)
 
 
 def test_resnet18_is_the_layers_written_out():

@@ -85,12 +85,3 @@ def test_a_probability_for_each_replicate(x):
         expected = stack.mean_forward(x)
         torch.testing.assert_close(output[[0, 2]], expected[[0, 2]], rtol=1e-13, atol=1e-14)
         assert not torch.allclose(output[1], expected[1])
-
-
-def test_bad_probabilities_are_explained():
-    for bad in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match=r"probability is .*must lie between 0 and 1"):
-            posterior_of(probability=bad)
-    for bad in (1.0, torch.tensor([0.1, 1.0, 0.2])):
-        with pytest.raises(ValueError, match="probability is 1, which drops everything"):
-            posterior_of(probability=bad)

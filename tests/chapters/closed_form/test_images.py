@@ -1,16 +1,19 @@
-"""Experiments 6 to 9 on enlarged digits: resuming, choosing on held-out images, what the numbers of pruning mean."""
+"""Experiments 6 to 9 on enlarged digits: held-out images, what pruning means, the rivals, how far scales move."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
 from bnnlib import functional as bF
-from bnnlib.nn import bayesian_layers, mean_weights
+from bnnlib.nn import bayesian_layers, mean_weights, to_bayesian
+from bnnlib.train.fit import cosine, fit
 from book import lab
 from book.lab import Cell
+from chapters.closed_form import numbers, scales
+from chapters.closed_form.experiments import images, retrained
 from chapters.closed_form.experiments import images as sbnn_images
-from chapters.closed_form.experiments import retrained
 from chapters.closed_form.experiments.networks import network, prior_of, scale_means
 from chapters.shared.images import load_images
 from tests.chapters.cells import CPU, needs_digits, smoke, values
@@ -125,3 +128,98 @@ def test_deep_compression_goes_to_one_share_with_all_of_its_epochs():
     for one in cells:
         assert (one.method, one.params["drop_rates"]) == ("DC", [0, 98.5])
         assert sbnn_images.first_epochs(one.params) + one.params["retrain"] == one.params["epochs"] == 26
+
+
+def small(method: str, **params) -> Cell:
+    cells = lab.get("sbnn-lenet").profiles["smoke"]()
+    cell = next(one for one in cells if (one.setting, one.method) == ("LeNet-300-100", method))
+    return replace(cell, params=cell.params | {"drop_rates": [0, 90, 99], "epochs": 3, "batch_size": 256} | params)
+
+
+def test_each_drop_rate_leaves_that_share_of_the_weights_and_all_biases(monkeypatch):
+    seen = []
+    error = retrained.error_percent
+
+    def counted(model, data, part):
+        weights = [p for p in model.parameters() if p.dim() > 1]
+        seen.append(sum(int((w == 0).sum()) for w in weights) / sum(w.numel() for w in weights))
+        return error(model, data, part)
+
+    monkeypatch.setattr(retrained, "error_percent", counted)
+    retrained.run_cell(small("DC"), CPU, None)
+    # rounded to one weight of 266,200
+    assert seen == pytest.approx([0, 0, 0.9, 0.9, 0.99, 0.99], abs=4e-6)
+
+
+def test_the_whole_network_is_trained_for_all_epochs_and_reported_whole(monkeypatch):
+    epochs = []
+    train = retrained.train
+    monkeypatch.setattr(retrained, "train", lambda *a: (epochs.append(a[2]["epochs"]), train(*a)))
+    for method in ("Original", "DC"):
+        rows = retrained.run_cell(small(method, epochs=6, retrain=2), CPU, None).rows
+        values = {row["metric"]: row["value"] for row in rows}
+        if method == "Original":
+            assert values["removed"] == 0 and values["error_pruned"] == values["error_test"]
+    assert epochs == [6, 2, 2, 2]  # "DC" has as many in all
+
+
+def test_held_out_images_choose_what_is_reported():
+    test = {"0": 2.0, "90": 1.0, "99": 1.0}
+    found = images.curve_rows([0, 90, 99], test, {"0": 1.5, "90": 1.5 + images.TOLERANCE, "99": 1.7})
+    assert (found["removed"], found["error_pruned"], found["error_test"]) == (90, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("profile", ["book", "paper"])
+def test_rivals_have_the_images_the_rates_and_the_epochs_of_sbnn(profile):
+    cells = [one for one in lab.get("sbnn-lenet").profiles[profile]() if "set" not in one.setting]
+    shared = ("data", "held_out", "scaling", "drop_rates", "epochs", "network", "bfloat16", "batch_size")
+    for setting in ("LeNet-300-100", "LeNet-5"):
+        group = [one for one in cells if one.setting == setting]
+        assert {one.method for one in group} == {"sBNN", "Original", "DC", "Sparse VD"}
+        assert len({str([one.params[name] for name in shared]) for one in group}) == 1
+        dc = next(one.params for one in group if one.method == "DC")
+        rest = dc["epochs"] - dc["retrain"] * (len(dc["drop_rates"]) - 1)
+        assert rest >= dc["epochs"] / 2  # half of the epochs, at least, are of the whole network
+
+
+TRAIN = {"epochs": 20, "batch_size": 5, "learning_rate": 0.05, "momentum": 0.9, "warm_up": 2}
+CANDIDATE = {"log_tau1": 0.0, "log_tau0": -5.0, "pi": 0.5, "kl_scale": 0.1, "initial_scale": 0.002}
+
+
+def test_the_penalty_alone_moves_a_scale_as_the_sum_of_its_steps_says():
+    """A layer whose inputs are zero: nothing but the penalty acts on its weights, all at zero, during SGD."""
+    prior = bF.mixture_prior(math.exp(CANDIDATE["log_tau1"]), math.exp(CANDIDATE["log_tau0"]), CANDIDATE["pi"])
+    scales_of = {"slab_scale": 1.0, "spike_scale": math.exp(-5.0), "initial_scale": CANDIDATE["initial_scale"]}
+    dense = torch.nn.Linear(3, 2, bias=False)
+    torch.nn.init.zeros_(dense.weight)
+    net = to_bayesian(dense, "gaussian_spike_slab", **scales_of).double()
+    data = torch.zeros(100, 3, dtype=torch.float64), torch.zeros(100, dtype=torch.int64)
+    options = {key: TRAIN[key] for key in ("epochs", "batch_size")} | {"schedule": cosine(TRAIN["epochs"])}
+    options["optimizer"] = torch.optim.SGD(net.parameters(), lr=TRAIN["learning_rate"], momentum=TRAIN["momentum"])
+    options["kl_scale"] = lambda epoch: CANDIDATE["kl_scale"] * min(1.0, (epoch + 0.02) / TRAIN["warm_up"])
+    fit(net, data, generator=torch.Generator().manual_seed(0), **options)
+    (layer,) = bayesian_layers(net)
+    grown = layer.scale()[0].detach() / CANDIDATE["initial_scale"] - 1
+    expected = scales._pushed(TRAIN, CANDIDATE, prior)
+    assert expected > 1e-3  # to first order, and momentum needs some ten steps to reach its factor
+    assert grown == pytest.approx(torch.full_like(grown, expected), rel=0.05)
+
+
+def test_the_root_mean_square_is_read_from_the_probability():
+    prior = bF.mixture_prior(1.0, math.exp(-5.0), 0.25)
+    r = torch.tensor([0.002, 0.02, 0.03], dtype=torch.float64)
+    p = torch.sigmoid(bF.inclusion_log_odds(r**2, prior))
+    assert [scales._root_mean_square(one, prior) for one in p.tolist()] == pytest.approx(r.tolist(), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", numbers.DRIFTED)
+def test_the_stored_networks_moved_as_far_as_the_penalty_moves_them(name):
+    if not len(lab.stored_values(f"sbnn-{name}", numbers.DRIFTED[name], "sBNN", "error_test")):
+        pytest.skip("not stored")
+    pushed, moved = scales.drift(f"sbnn-{name}", numbers.DRIFTED[name])
+    assert 0 < pushed < 1 and moved == pytest.approx(pushed, rel=0.06)
+
+
+def test_nothing_is_said_of_what_is_not_stored(tmp_path, monkeypatch):
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    assert scales.drift("sbnn-vgg", "VGG-like") is None

@@ -212,13 +212,6 @@ def test_a_published_sparsity_stands_at_its_error():
     assert curve(figure, 5, "by p*") == [[0.0, 9.0], [98.5, 80.0]]
 
 
-@pytest.mark.slow
-def test_errors_that_differ_much_get_a_logarithmic_axis():
-    rows = [row("VGG-like", "sBNN", f"error_at_{s}", e) for s, e in ((0, 9.0), (99, 80.0))]
-    assert removed(vgg=rows).axes[5].get_yscale() == "log"
-    assert removed(vgg=rows[:1]).axes[5].get_yscale() == "linear"
-
-
 def test_lenet_has_two_priors_and_published_values():
     rows = [row("LeNet-5, set 2", "sBNN", f"error_at_{s}", e, 2 * e) for s, e in ((0, 1.0), (96, 2.0), (99.9, 8.0))]
     figure = removed(lenet=rows)
@@ -294,21 +287,3 @@ def test_uci_panels_show_both_choices_published_values_and_what_is_not_pruned():
     level = [one for one in figure.axes[0].get_lines() if one.get_label() == "PBP" and len(one.get_xdata())]
     assert set(level[0].get_ydata()) == {3.4}
     assert texts(figure).count("not run") == 1
-
-
-def test_what_was_not_run_says_so():
-    assert texts(results.simulated({"influence": [], "importance": []}, {}, (0.9, 0.95))).count("not run") == 4
-    assert texts(results.selection([])).count("not run") == 7
-    assert texts(removed()).count("not run") == 9
-    assert texts(pruned.uci([])).count("not run") == len(pruned.uci([]).axes) == 10
-
-
-@pytest.mark.slow
-def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):
-    asked = []
-    monkeypatch.setattr(queries, "compare", lambda name: asked.append(name) or [])
-    monkeypatch.setattr(lab, "paper_values", lambda name: ([], {}))
-    for picture in (results.simulated, results.selection, pruned.uci, pruned.removed):
-        picture()
-    names = ("influence", "importance", "selection", "uci", "pruning", "orders", "mnist", "cifar10-mlp", "lenet", "vgg")
-    assert asked == [f"sbnn-{name}" for name in names]

@@ -48,12 +48,6 @@ def test_a_stop_shows_what_it_says():
     assert f"{now.scale[0]:.2f}" in picture.heading and f"{now.scale[0]:.2f}" in explorers.growing_in_words(7, 0.9)
 
 
-@pytest.mark.slow
-def test_the_explorer_has_many_stops_and_the_page_fits(static):
-    made = explorers.growing_explorer()
-    assert len(made.controls["count"].values) >= 12 and made.gzip_bytes < 80_000
-
-
 def test_the_example_has_the_correlation_that_it_says():
     x, _ = example.example_data(100_000, 0.9, torch.Generator().manual_seed(2))
     found = torch.corrcoef(x.T)
@@ -92,31 +86,6 @@ def test_stored_probabilities_are_told_apart_by_design(monkeypatch):
     assert set(found) == {(design, "SVBNN") for design in results.ORDER}
     exact, said = found["rho=0.9", "SVBNN"]
     assert exact.tolist() == scores[40:].ravel().tolist() and (said - exact == 1).all()
-
-
-def test_what_was_not_run_is_said():
-    for fig in (figures.inclusion({}), figures.sparsity([])):
-        assert all("not run" in {text.get_text() for text in panel.texts} for panel in fig.axes)
-
-
-def test_a_method_that_was_run_has_its_points():
-    fig = figures.inclusion({("rho=0.9", "Mean field"): (np.linspace(0, 1, 7), np.zeros(7))})
-    assert [len(line.get_xdata()) for line in fig.axes[1].lines] == [2, 7]
-
-
-def test_sparsity_has_a_line_for_each_form():
-    rows = [
-        {
-            "setting": f"{share} % removed", "method": kind, "metric": metric, "profile": "book", "values": [1.0, 3.0],
-            "mean": 2.0, "se": 1.0, "published": None,
-        }
-        for share in results.SHARES
-        for kind in ("Weights", "Units", "Inputs")
-        for metric in ("bytes_ratio", "bytes_ratio_csr", "bytes_ratio_zeros", "accuracy")
-    ]  # fmt: skip
-    rows.append(rows[0] | {"setting": "0 % removed", "method": "Nothing", "metric": "accuracy"})
-    left, right = figures.sparsity(rows).axes
-    assert len(left.lines) == 4 and len(right.containers) == 3
 
 
 def test_an_order_of_methods_needs_a_paired_difference():

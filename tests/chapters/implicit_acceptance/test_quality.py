@@ -1,4 +1,4 @@
-"""Measures of generated samples: known values, second implementations, blocks, standard errors, bad input."""
+"""Measures of generated samples: known values, second implementations, blocks, standard errors, draws with repeats."""
 
 import math
 
@@ -8,6 +8,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from chapters.implicit_acceptance import quality as generation
+from chapters.implicit_acceptance.experiments import repeats
 from chapters.implicit_acceptance.quality import (
     bootstrap_error,
     classifier_score,
@@ -15,6 +16,7 @@ from chapters.implicit_acceptance.quality import (
     frechet_distance,
     precision_recall,
 )
+from tests.chapters.cells import CPU, needs_digits, smoke, values
 from tests.seeded import seeded as generator
 
 
@@ -91,23 +93,15 @@ def test_every_measure_has_an_error_that_a_generator_fixes():
         assert all(0 < one.standard_error < abs(one.value) for one in first)
 
 
-@pytest.mark.parametrize("measure", [frechet_distance, precision_recall, density_coverage])
-def test_bad_features_are_named(measure):
-    good = samples(20, 0)
-    with pytest.raises(ValueError, match=r"\(20, 6\) and generated \(20, 5\)"):
-        measure(good, good[:, :5])
-    with pytest.raises(ValueError, match=r"\(n, d\)"):
-        measure(good[:, 0], good[:, 0])
-    with pytest.raises(ValueError, match="Generate more"):
-        measure(good, good[:1])
-    with pytest.raises(ValueError, match="generated has 1 NaN"):
-        measure(good, torch.where(good == good[3, 3], math.nan, good))
-
-
-def test_bad_tables_and_counts_are_named():
-    with pytest.raises(ValueError, match="sum to 1"):
-        classifier_score(torch.ones(3, 4))
-    with pytest.raises(ValueError, match="neighbors"):
-        precision_recall(samples(20, 0), samples(20, 1), 0)
-    with pytest.raises(ValueError, match="repeats"):
-        bootstrap_error(lambda rows: 0.0, torch.ones(3), repeats=1)
+@needs_digits
+def test_repeats_lower_recall_and_all_different_images_are(monkeypatch):
+    made = []
+    judge = smoke(repeats.NAME, repeats.CLASSIFIER)
+    product = repeats.classifier_cell(judge, CPU, None).product
+    judged = repeats.Judge.values
+    monkeypatch.setattr(repeats.Judge, "values", lambda self, images: made.append(images) or judged(self, images))
+    result = repeats.repeats_cell(smoke(repeats.NAME, repeats.DRAWS), CPU, None, [product])
+    found = [values(result, setting=f"digits, {name}") for name in ("all different", "repeats, spread 1.7")]
+    assert [100 * len(images.unique(dim=0)) / len(images) for images in made[::2]] == [one["distinct"] for one in found]
+    assert found[0]["distinct"] == 100 > found[1]["distinct"]
+    assert found[1]["recall"] < found[0]["recall"] and all(len(images) == len(made[0]) for images in made)

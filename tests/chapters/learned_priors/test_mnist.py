@@ -119,16 +119,10 @@ def test_final_runs_train_on_all_images_and_a_choice_never_sees_a_test_image():
 
 
 @pytest.mark.slow
-def test_test_labels_change_scores_and_no_network(monkeypatch):
+def test_test_labels_change_scores_and_no_network(scramble):
     """Training is blind to the test images: with wrong labels there, the very same networks are scored."""
     honest = computed("SGHMC-SA")
-    load = train.load_images
-
-    def scrambled(params, device):
-        images, (x, y) = load(params, device)
-        return images, (x, (y + 1) % 10)
-
-    monkeypatch.setattr(aeb_mnist, "load_images", scrambled)
+    scramble(aeb_mnist, "load_images", lambda data: (data[0], (data[1][0], (data[1][1] + 1) % 10)))
     blind = compute(smoke("SGHMC-SA"))
     assert values(honest)["accuracy"] != values(blind)["accuracy"]
     assert all(honest.product[part] == blind.product[part] for part in ("steps", "latent"))

@@ -150,15 +150,9 @@ def test_a_killed_stage_resumes_bit_for_bit(method, saves, tmp_path, dies):
         assert torch.equal(resumed["model"][name], value), name
 
 
-def test_the_test_images_choose_nothing(monkeypatch):
+def test_the_test_images_choose_nothing(monkeypatch, scramble):
     honest = stage.run_stage(Team(CPU), smoke(), None, None)
-    load = stage.load_images
-
-    def scrambled(name, device):
-        train, (x, y), title = load(name, device)
-        return train, (x, 9 - y), title
-
-    monkeypatch.setattr(stage, "load_images", scrambled)
+    scramble(stage, "load_images", lambda data: (data[0], (data[1][0], 9 - data[1][1]), data[2]))
     blind = stage.run_stage(Team(CPU), smoke(), None, None)
     assert all(torch.equal(blind["model"][name], value) for name, value in honest["model"].items())
     # the best epoch is the paper's rule: it is reported beside, never as the accuracy
@@ -194,7 +188,7 @@ def test_two_processes_go_on_with_what_one_has_begun(tmp_path, dies):
     """The whole stage: batches, augmentation, prior, pruning, scores, and the checkpoint.
 
     float32 sums in another order differ by 1e-7 of a weight. At learning rate 0.001 the two steps left do not enlarge
-    that to 1e-5, and the pruning takes the same weights; tests/test_distributed.py has the algorithm to 1e-10.
+    that to 1e-5, and the pruning takes the same weights; test_distributed.py has the algorithm to 1e-10.
     """
     pytest.importorskip("lightning_fabric", reason="Lightning Fabric is absent: several devices not tested")
     params = {**smoke(), "batch_size": 128, "learning_rate": 1e-3}

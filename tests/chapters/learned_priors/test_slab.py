@@ -1,4 +1,8 @@
-"""The experiments on the slab and on the intervals: schedules, what is held, and what is stored."""
+"""Regression under learned priors: Table 1's cell, the slab, the intervals, the port of the published script."""
+
+import copy
+import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -6,10 +10,9 @@ import torch
 
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from book import lab
-from chapters.learned_priors.experiments import coverage, frozen, regression, slab
+from chapters.learned_priors.experiments import coverage, frozen, regression, script, script_exact, slab
 from chapters.learned_priors.experiments.regression import step_size
-
-CPU = torch.device("cpu")
+from tests.chapters.cells import CPU, smoke, values
 
 
 @pytest.fixture(scope="module")
@@ -76,19 +79,9 @@ def test_all_slow_or_all_fast_is_stochastic_approximation_or_em():
         generator = torch.Generator().manual_seed(86_001)
         beta = 0.1 * torch.randn(1, 20, generator=torch.Generator().manual_seed(85_001))
         beta = torch.nn.Parameter(beta.repeat(len(slab.SLOW), 1))
-        prior = SpikeSlabGaussianLaplacePrior(
-            {"beta": beta},
-            spike_scale=0.01,
-            slab_variance=10.0,
-            a=1.0,
-            nu=1.0,
-            lam=1.0,
-            kappa=(1.0, 1.0),
-            likelihood="regression",
-            num_data=100,
-            step_size=weights,
-            batch_dims=1,
-        )
+        settings = {"spike_scale": 0.01, "slab_variance": 10.0, "a": 1.0, "nu": 1.0, "lam": 1.0, "kappa": (1.0, 1.0)}
+        settings |= {"likelihood": "regression", "num_data": 100, "step_size": weights, "batch_dims": 1}
+        prior = SpikeSlabGaussianLaplacePrior({"beta": beta}, **settings)
         sampler = SGLD([beta], lr=1e-3, generator=generator)
         for k in range(1, 61):
             residual = beta.detach() @ x.t() - y
@@ -117,3 +110,168 @@ def test_a_fair_prior_that_is_frozen_stays_where_it_began():
         assert found["SGLD, rho=1/2"] == found["SGLD, kappa=1"] == setting[1] != found["SGLD-EM"]
     errors = {row["method"]: row["value"] for row in rows if row["metric"] == "mse_test"}
     assert len(set(errors.values())) == len(frozen.TABLE_METHODS)
+
+
+def test_every_program_has_finite_errors_and_ours_stays_with_it():
+    result = script.run_cell(smoke("aeb-script"), CPU)
+    assert {(row["setting"], row["method"]) for row in result.rows} == set(script.CHAINS)
+    assert all(math.isfinite(row["value"]) for row in result.rows)
+    parted = [row for row in result.rows if row["metric"] == "parted"]
+    assert {(row["setting"], row["method"]) for row in parted} == {("sigma=2", name) for name in script.OURS}
+    assert all(0.0 < row["value"] < 0.01 for row in parted)
+    assert values(result, setting="sigma=2", method="script")["mse_test"] > 0.0
+
+
+@pytest.mark.parametrize("name", script.PROGRAMS)
+def test_a_step_is_that_of_the_lines_of_the_script(name):
+    chains, draws = (script.Script(smoke("aeb-script").params, (3, 4)) for _ in range(2))
+    before, k = chains.start, 7
+    added, noise = draws._normal(2, *before.shape)
+    chosen = torch.randint(100, (2, 1, 50), generator=draws.generator)
+    chains.step(k)
+    for index in range(2):
+        rows = chosen[index, 0] if "50 rows" in name else slice(None)
+        x, y, b = chains.x[index][rows], chains.y[index, 0][rows], before[index, 0]
+        gradient = ((2.0 if "times 2" in name else 1.0) * (x.t() @ y - x.t() @ x @ b) - b) / 2.0**2
+        if name.endswith("L1"):
+            gradient -= b.sign() / 2.0
+        size = 0.001 * k ** (-1 / 3)
+        expected = b + size * (gradient + 0.01 * added[index, 0]) + math.sqrt(2 * size) * noise[index, 0]
+        found = chains.weight[index, script.CHAINS.index(("sigma=2", name))]
+        assert torch.allclose(found, expected, atol=1e-12)
+
+
+def test_the_mean_is_of_every_hundredth_draw_from_the_thousandth_on():
+    (cell, *_) = script.EXPERIMENTS[0].profiles["book"]()
+    chains = script.Script(smoke("aeb-script").params | {"thin": 2, "burn_in": 6}, (0,))
+    kept = []
+    for k in range(1, 11):
+        chains.step(k)
+        kept += [chains.weight.clone()] if k in (6, 8, 10) else []
+    assert torch.allclose(chains.total / chains.stored, torch.stack(kept).mean(dim=0), atol=1e-12)
+    assert (cell.params["thin"], cell.params["burn_in"], cell.params["iterations"]) == (100, 100_000, 500_000)
+
+
+def test_test_responses_have_the_mean_of_all_coefficients():
+    *_, test_x, test_y, coefficients = regression.problem(0, 50)
+    shift = script.Script(smoke("aeb-script").params, (0,)).test_y[0, 0] - test_y
+    exact = torch.linalg.lstsq(test_x[:, :3].double(), shift.unsqueeze(1)).solution[:, 0] + coefficients[:3]
+    # a mean of about 100 draws with standard deviation 0.2, five standard errors
+    assert torch.allclose(exact, torch.tensor(regression.MEANS).double(), atol=0.1)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_from_its_checkpoint():
+    class Stopped(Exception):
+        pass
+
+    class Kept:
+        state = None
+
+        def load(self):
+            return copy.deepcopy(self.state)
+
+        def due(self):
+            return True
+
+        def save(self, state):
+            self.state = copy.deepcopy(state)
+            raise Stopped
+
+    cell = smoke("aeb-script", iterations=1500, burn_in=300, thin=1)
+    kept, whole = Kept(), script.run_cell(cell, CPU)
+    with pytest.raises(Stopped):
+        script.run_cell(cell, CPU, kept)
+    assert kept.state["iteration"] == 1000 and script.run_cell(cell, CPU, kept).rows == whole.rows
+
+
+@pytest.mark.slow
+def test_the_exact_law_is_that_of_many_chains(monkeypatch):
+    """Of 400 chains of one data set: means within five standard errors, variances within five of theirs."""
+    params = smoke("aeb-script-exact").params | {"iterations": 60, "burn_in": 12, "thin": 6, "num_inputs": 110}
+    chains, count = script.Script(params, (0,)), 400
+    monkeypatch.setattr(script.regression, "step_size", lambda k: 4e-3 * k ** (-1 / 3))
+    mean, spread = script_exact.errors(chains, 2.0)
+    for name in ("x", "transposed", "y"):
+        setattr(chains, name, getattr(chains, name).expand(count, -1, -1))
+    chains.start = 0.1 * chains._normal(count, 1, 110)
+    chains.weight = chains.start.repeat(1, len(script.CHAINS), 1)
+    chains.total = torch.zeros_like(chains.weight)
+    for k in range(1, 61):
+        chains.step(k)
+    found = (chains.total[:, 0] / chains.stored) @ chains.test_x[0].t() - chains.test_y[0]
+    deviation = spread[0].diagonal().sqrt()
+    assert ((found.mean(dim=0) - mean[0]).abs() < 5 * deviation / count**0.5).all()
+    assert ((found.var(dim=0) / spread[0].diagonal() - 1).abs() < 5 * (2 / count) ** 0.5).all()
+
+
+EXPERIMENT = regression.EXPERIMENTS[0]
+_cell = partial(smoke, "aeb-regression")
+
+
+def test_every_method_has_every_metric_in_every_setting():
+    cell = _cell(methods=list(regression.METHODS))
+    result = regression.run_cell(cell, CPU, None)
+    metrics = {row["metric"] for row in result.rows}
+    assert {"mae_test", "mse_test", "covered", "sigma", "included"} <= metrics
+    found = {(row["setting"], row["method"], row["metric"]) for row in result.rows}
+    wanted = {
+        (regression.setting_name(*setting), method, metric)
+        for setting in regression.SETTINGS
+        for method in regression.METHODS
+        for metric in metrics - {"mse_test_exact"}
+    }
+    assert wanted <= found
+    assert all(math.isfinite(row["value"]) for row in result.rows)
+    assert result.arrays["samples SGLD-SA"].shape[1] == 3
+
+
+def test_the_published_profile_has_the_published_sizes():
+    cells = EXPERIMENT.profiles["paper"]()
+    assert len(cells) >= 10
+    assert {(cell.params["iterations"], cell.params["num_inputs"]) for cell in cells} == {(500_000, 1000)}
+    assert cells[0].params["burn_in"] == 100_000  # 1000 of the 5000 stored draws
+
+
+def test_coefficients_inputs_and_noise_are_those_of_the_text():
+    draws = [regression.problem(replicate, 30) for replicate in range(40)]
+    first = torch.stack([coefficients[:3] for *_, coefficients in draws])
+    # 40 draws with sd 0.2: the mean's standard error is 0.032, four of them
+    assert torch.allclose(first.mean(dim=0), torch.tensor(regression.MEANS), atol=0.13)
+    assert all((coefficients[3:] == 0).all() for *_, coefficients in draws)
+    x = torch.cat([part[0] for part in draws])
+    products = x.t() @ x / len(x)
+    # 4000 rows: standard error of an entry at most sqrt(2 / 4000) = 0.022, five of them
+    lags = torch.arange(30)
+    assert torch.allclose(products, 0.6 ** (lags[:, None] - lags).abs().float(), atol=0.11)
+    residuals = torch.cat([y - x @ coefficients for x, y, _, _, coefficients in draws])
+    assert residuals.var().item() == pytest.approx(3.0, rel=0.11)  # five standard errors sqrt(2 / 4000)
+
+
+def test_frozen_chains_keep_their_prior_and_the_others_learn_theirs():
+    chains = regression._Chains(_cell(methods=list(regression.METHODS)).params, 0, CPU)
+    for k in range(1, 51):
+        chains.step(k)
+    for index, (method, (_, sigma)) in enumerate(chains.chains):
+        learned = method in ("SGLD-SA", "SGLD-EM", "SGLD-SA, w=0.1")
+        assert (chains.prior.sigma[index] != sigma) == learned
+        kappa0 = chains.prior.kappa0["weight"][index]
+        assert (kappa0 == (0.0 if method == "SGLD, no L1" else 1.0)).all() != learned
+
+
+def test_without_the_laplace_term_the_gradient_is_that_of_a_ridge():
+    chains = regression._Chains(_cell(methods=["SGLD, no L1"]).params, 0, CPU)
+    chains.sampler.param_groups[0]["temperature"] = 0.0
+    before = chains.weight.detach().clone()
+    chains.step(1)
+    sigma = torch.tensor([sigma for _, (_, sigma) in chains.chains]).unsqueeze(1)
+    gradient = ((before @ chains.x.t() - chains.y) @ chains.x + before) / sigma**2
+    assert torch.allclose(chains.weight, before - 1e-3 * gradient, atol=1e-4)  # float32 sums of 100 terms
+
+
+def test_exact_ridge_is_the_posterior_mean():
+    chains = regression._Chains(_cell().params, 0, CPU)
+    x, y = chains.x.double(), chains.y.double()
+    mean = torch.linalg.solve(x.t() @ x + torch.eye(x.shape[1], dtype=x.dtype), x.t() @ y)
+    expected = (chains.test_x.double() @ mean - chains.test_y).square().mean().item()
+    assert chains.exact_ridge() == pytest.approx(expected, rel=1e-9)

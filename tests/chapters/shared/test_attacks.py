@@ -1,6 +1,7 @@
-"""FGSM and PGD: closed forms, the ball, what is averaged, and what is left behind."""
+"""FGSM and PGD: closed forms, the ball, what is averaged and left behind; ten projected steps beside one."""
 
 import copy
+from functools import cache
 
 import pytest
 import torch
@@ -8,9 +9,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import mlp
+from chapters.learned_priors.experiments import mnist
+from chapters.learned_priors.experiments import pgd as steps
 from chapters.learned_priors.networks import cnn_two_conv
 from chapters.shared.attacks import fgsm, pgd
-from tests.refused import refusals
+from tests.chapters.cells import CPU, smoke
 from tests.seeded import seeded
 
 
@@ -159,18 +162,43 @@ def test_size_zero_changes_nothing():
     assert torch.equal(pgd(network(), inputs(), size=0.0), inputs())
 
 
-test_bad_arguments_are_refused = refusals(
-    [
-        (lambda: fgsm(network(), inputs(), size=-0.1), "size is -0.1"),
-        (lambda: fgsm([], inputs(), size=0.1), "empty sequence"),
-        (lambda: fgsm(network(), 3.0 * inputs(), size=0.1), "normalization inside the model"),
-        (lambda: fgsm(network(), inputs(), size=0.1, clip=(1.0, 0.0)), "clip is"),
-        (lambda: fgsm(network(), inputs(), labels() + 9, size=0.1), "classes 0 to 3"),
-        (lambda: fgsm(network(), inputs(), labels().double(), size=0.1), "class numbers"),
-        (lambda: fgsm(network(), inputs().long(), size=0.1), "real numbers"),
-        (lambda: fgsm(nn.Linear(6, 1).double(), inputs(), size=0.1), "at least two classes"),
-        (lambda: fgsm(lambda z: network()(z) * torch.nan, inputs(), size=0.1), "not finite"),
-        (lambda: pgd(network(), inputs(), size=0.1, steps=0), "steps is 0"),
-        (lambda: pgd(network(), inputs(), size=0.1, step_size=0.0), "step_size is 0"),
-    ]
-)
+PARAMS = {"batch": 20, "steps": 10}
+
+
+def _models() -> tuple[list, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5, generator=generator)
+    return [model], torch.rand(50, 1, 8, 8, generator=generator)
+
+
+@cache
+def _rows(method: str) -> list[dict]:
+    cell = smoke("aeb-pgd", method, images=20)
+    (need,) = cell.needs
+    return steps.run_cell(cell, CPU, None, [mnist.run_cell(need.cell, CPU, None).product]).rows
+
+
+def test_both_attacks_stay_within_the_distance_and_the_steps_find_more_than_one_does():
+    models, x = _models()
+    once, often = (steps.attacked(kind, models, x, 0.1, PARAMS, seed=1) for kind in ("FGSM", "PGD"))
+    assert torch.equal(once, fgsm(models, x, size=0.1))
+    for moved in (once, often):
+        assert (moved - x).abs().max() <= 0.1 + 1e-6 and moved.min() >= 0 and moved.max() <= 1
+    (model,) = models
+    with torch.no_grad():
+        of_class = model(x).argmax(1, keepdim=True)
+        kept = [model(moved).softmax(1).gather(1, of_class).mean() for moved in (once, often)]
+    assert kept[1] < kept[0]
+    assert torch.equal(often, steps.attacked("PGD", models, x, 0.1, PARAMS, seed=1))
+
+
+@pytest.mark.slow
+def test_samplers_are_attacked_through_their_average_too():
+    for method in ("SGHMC-SA", "Vanilla"):
+        rows = _rows(method)
+        settings = ["MNIST"] + [f"MNIST, {kind} zeta={size:g}" for size in steps.SIZES for kind in ("FGSM", "PGD")]
+        assert list(dict.fromkeys(row["setting"] for row in rows)) == settings
+        assert ("accuracy_averaged_attack" in {row["metric"] for row in rows}) == (method == "SGHMC-SA")
+        assert all(0.0 <= row["value"] <= 100.0 for row in rows)

