@@ -154,9 +154,14 @@ def falling(epoch: int, epochs: int) -> float:
     return 1.0 - epoch / epochs
 
 
+def late(epoch: int, epochs: int) -> float:
+    """Of the learning rate: as it is for half of the epochs, then linearly down to 0."""
+    return min(1.0, 2.0 * falling(epoch, epochs))
+
+
 def rates(schedule: str, epochs: int) -> Callable[[int], float]:
-    """Of the learning rate, "cosine" or "linear"."""
-    return cosine(epochs) if schedule == "cosine" else partial(falling, epochs=epochs)
+    """Of the learning rate: "cosine", "linear" or "late"."""
+    return cosine(epochs) if schedule == "cosine" else partial(late if schedule == "late" else falling, epochs=epochs)
 
 
 def schedules(cell: Cell) -> dict[str, Any]:

@@ -82,6 +82,28 @@ def sparse_alone(name: str, setting: str, profile: str, epochs: int, replicates:
     return _cells(setting, _IMAGES | {"timed": False}, smaller, 12 if smaller else 15, methods, replicates, name)
 
 
+def as_scripted(name: str, profile: str, epochs: int, replicates: int) -> list[Cell]:
+    """LeNet-5 as the published scripts train and prune it, as cells of another experiment.
+
+    Adam at 1e-3 for half of the epochs, then down to 0, for the dense network and again with noise at the same rate;
+    no weight decay, and of each the epoch of the smallest test error beside the last.
+
+    Args:
+        name: of that experiment.
+        profile: smoke or book.
+        epochs: of the dense network, and of its pruning.
+        replicates: how many.
+    """
+    adam = _ADAM | {"weight_decay": 0.0, "schedule": "late", "epochs": epochs}
+    images = (_SMOKE if profile == "smoke" else _IMAGES) | {"timed": False, "best_epoch": True}
+    common = images | {"network": "LeNet-5", "bfloat16": profile != "smoke", "dense": adam}
+    sbp = adam | {"noise_factor": 1.0, "candidates": [{"kl_weights": [1.0] * 4}]}
+    cells = []
+    for replicate in range(replicates):
+        cells += pruned_from(name, Cell("LeNet-5", "Original", (replicate,), common), {"SBP": sbp})
+    return cells
+
+
 def _smoke() -> list[Cell]:
     epochs = {"SBP": 2, "SparseVD": 2, "SSL": 2}
     cells = []
