@@ -66,7 +66,9 @@ def run_cell(
     """
     params, data = cell.params, load_images(cell.params, device)
     stages = Stages(checkpoint)
-    layout = torch.channels_last if params["bfloat16"] else torch.contiguous_format  # of training: sums in one order
+    layout = (
+        torch.channels_last if _channels_last(params) else torch.contiguous_format
+    )  # of training: sums in one order
     dense = network(params, 90_000 + cell.replicates[0]).to(device, memory_format=layout)
     if cell.method == "Original":
         best = _best(params, data)
@@ -140,6 +142,10 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
     } | ({BEST: best[0].error} if best else {})
 
 
+def _channels_last(params: dict[str, Any]) -> bool:
+    return params["bfloat16"] or params.get("channels_last", False)
+
+
 def _best(params: dict[str, Any], data: Split) -> list[BestEpoch]:
     return [BestEpoch(data["test"])] if params.get("best_epoch") else []
 
@@ -188,7 +194,6 @@ def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: in
         optimizer: torch.optim.Optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9)
     else:
         optimizer = torch.optim.Adam(groups, lr=rate, betas=(0.95, 0.999), fused=True)  # beta_1 as published
-    bfloat16 = params["bfloat16"]
     return fit(
         model,
         data["train"],
@@ -198,8 +203,8 @@ def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: in
         kl_scale=partial(rising, weight=params.get("kl_scale", 1.0), warm_up=params.get("warm_up", 0)),
         schedule=rates(params["schedule"], epochs),
         augment=Compose([RandomCrop(4), RandomHorizontalFlip()]) if params.get("augment") else None,
-        autocast=torch.bfloat16 if bfloat16 else None,
-        channels_last=bfloat16,
+        autocast=torch.bfloat16 if params["bfloat16"] else None,
+        channels_last=_channels_last(params),
         generator=torch.Generator(device).manual_seed(seed),
         checkpoint=stages,
         callbacks=callbacks,

@@ -96,7 +96,7 @@ def as_scripted(name: str, profile: str, epochs: int, replicates: int) -> list[C
     """
     adam = _ADAM | {"weight_decay": 0.0, "schedule": "late", "epochs": epochs}
     images = (_SMOKE if profile == "smoke" else _IMAGES) | {"timed": False, "best_epoch": True}
-    common = images | {"network": "LeNet-5", "bfloat16": profile != "smoke", "dense": adam}
+    common = images | {"network": "LeNet-5", "bfloat16": False, "channels_last": True, "dense": adam}
     sbp = adam | {"noise_factor": 1.0, "candidates": [{"kl_weights": [1.0] * 4}]}
     cells = []
     for replicate in range(replicates):

@@ -11,7 +11,7 @@ SBP, by the published script: LeNet-5 has noise at 100 times the rate of the wei
 epochs, with a weight decay of 1e-4. The authors' script has noise at the weights' rate, 200 epochs of Adam behind 200
 dense ones, constant for 100 and then linearly down to 0, and no decay; it keeps the epoch of the best test accuracy.
 `sbp-mnist-script` does as it says but for its order of the images (fixed there, drawn here), its padding (the published
-widths are those of a network without), the 5,000 held-out images and the arithmetic of the convolutions (bfloat16).
+widths are those of a network without) and the 5,000 held-out images.
 Written down before the first of these runs was looked at:
 
 1. Each of the four widths is within the tolerance of the claim in every replicate: how the noise is trained is the cause
