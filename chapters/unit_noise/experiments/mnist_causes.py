@@ -14,8 +14,8 @@ dense ones, constant for 100 and then linearly down to 0, and no decay; it keeps
 widths are those of a network without) and the 5,000 held-out images.
 Written down before the first of these runs was looked at:
 
-1. Each of the four widths is within the tolerance of the claim in every replicate: how the noise is trained is the cause
-   of the other widths, and the claim's row is reproduced at the script's settings.
+1. Each of the four widths is within the tolerance of the claim in every replicate: how the noise is trained is the
+   cause of the other widths, and the claim's row is reproduced at the script's settings.
 2. Only some are, or all are nearer than those of `sbp-mnist`: it is part of the cause, and the text says of which.
 3. The dense widths (284-283) stay as far as before: it is no cause of them, and the cause stays unknown.
 """
