@@ -66,9 +66,8 @@ def run_cell(
     """
     params, data = cell.params, load_images(cell.params, device)
     stages = Stages(checkpoint)
-    layout = (
-        torch.channels_last if _channels_last(params) else torch.contiguous_format
-    )
+    # of training: sums in one order
+    layout = torch.channels_last if _channels_last(params) else torch.contiguous_format
     dense = network(params, 90_000 + cell.replicates[0]).to(device, memory_format=layout)
     if cell.method == "Original":
         best = _best(params, data)

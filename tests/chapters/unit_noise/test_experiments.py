@@ -220,6 +220,22 @@ def test_the_other_lengths_of_sparse_vd_change_nothing_but_its_epochs():
         assert other == usual[key]
 
 
+def test_the_script_of_lenet_5_is_followed():
+    """nets/policies.py and scripts/lenet: Adam at 1e-3 until epoch 100, then down to 0; no l2; one rate for all."""
+    dense, pruned = (
+        next(cell for cell in lab.get("sbp-mnist-script").profiles["book"]() if cell.method == method)
+        for method in ("Original", "SBP")
+    )
+    assert (dense.setting, pruned.needs[0].cell) == ("LeNet-5", dense)
+    for params in (dense.params["dense"], pruned.params):
+        assert (params["optimizer"], params["learning_rate"], params["weight_decay"]) == ("adam", 1e-3, 0.0)
+        rate = sbp_images.rates(params["schedule"], params["epochs"])
+        assert [rate(epoch) for epoch in (0, 99, 100, 150, 199)] == pytest.approx([1.0, 1.0, 1.0, 0.5, 0.01])
+    assert pruned.params["noise_factor"] == 1.0
+    assert pruned.params["candidates"] == [{"kl_weights": [1.0] * 4}]
+    assert pruned.params["batch_size"] == 128
+
+
 @pytest.mark.parametrize("name", ["LeNet-500-300", "LeNet-5"])
 def test_networks_of_given_widths_have_them_and_only_they_cost(name):
     """So many units are left of each layer; operations are those that they need."""
