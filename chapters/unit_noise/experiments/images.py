@@ -193,21 +193,26 @@ def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: in
         optimizer: torch.optim.Optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9)
     else:
         optimizer = torch.optim.Adam(groups, lr=rate, betas=(0.95, 0.999), fused=True)  # beta_1 as published
-    return fit(
-        model,
-        data["train"],
-        epochs=epochs,
-        batch_size=params["batch_size"],
-        optimizer=optimizer,
-        kl_scale=partial(rising, weight=params.get("kl_scale", 1.0), warm_up=params.get("warm_up", 0)),
-        schedule=rates(params["schedule"], epochs),
-        augment=Compose([RandomCrop(4), RandomHorizontalFlip()]) if params.get("augment") else None,
-        autocast=torch.bfloat16 if params["bfloat16"] else None,
-        channels_last=_channels_last(params),
-        generator=torch.Generator(device).manual_seed(seed),
-        checkpoint=stages,
-        callbacks=callbacks,
-    )
+    # a network that knows its images by heart has gradients below 1e-38, each of which costs a CPU some hundred cycles
+    torch.set_flush_denormal(True)
+    try:
+        return fit(
+            model,
+            data["train"],
+            epochs=epochs,
+            batch_size=params["batch_size"],
+            optimizer=optimizer,
+            kl_scale=partial(rising, weight=params.get("kl_scale", 1.0), warm_up=params.get("warm_up", 0)),
+            schedule=rates(params["schedule"], epochs),
+            augment=Compose([RandomCrop(4), RandomHorizontalFlip()]) if params.get("augment") else None,
+            autocast=torch.bfloat16 if params["bfloat16"] else None,
+            channels_last=_channels_last(params),
+            generator=torch.Generator(device).manual_seed(seed),
+            checkpoint=stages,
+            callbacks=callbacks,
+        )
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def _measured(cell: Cell, model: nn.Module, data: Split) -> list[dict[str, Any]]:
