@@ -146,7 +146,9 @@ def check_pairing(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor
 def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor, stacklevel: int) -> None:
     """Warn where a loss of one's own grows with the rows; it may be divided by a number that is known beforehand."""
     own = not (getattr(kind_of(loss), "__module__", None) or "").startswith("torch.nn")  # those say what they do
-    if own and isinstance(outputs, Tensor) and adds_up(loss, outputs.detach(), y):
+    # a stack has its networks first, and not its rows
+    rows = isinstance(outputs, Tensor) and outputs.shape[:1] == y.shape[:1]
+    if own and rows and adds_up(loss, outputs.detach(), y):
         warnings.warn(
             "the loss is twice as large for a batch that holds each row twice: it seems to be a sum over the rows, but "
             "must be their mean, which is weighed against the prior by their number. Divide it by len(y); if it is "
