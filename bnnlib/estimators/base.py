@@ -103,8 +103,8 @@ class SparseEstimator(Selection, Saved, Settings):
             DivergedError: training left the finite numbers, or ended far from y.
 
         Warns:
-            ConvergenceWarning: the inclusion probabilities still sit near their start, or still move; or the noise is
-                larger than the spread of y.
+            ConvergenceWarning: the inclusion probabilities still sit near their start, or still move; a candidate
+                diverged; or the noise is larger than the spread of y.
             SelectionWarning: nothing is selected, inputs are copies, or a selection depends on the start.
         """
         self._check_settings()
