@@ -113,13 +113,7 @@ class SparseEstimator(Selection, Saved, Settings):
             delattr(work, name)
         work._unsettled = None
         work._fit(X, y, sample_weight)
-        return self._take(work)
-
-    def _take(self, work: SparseEstimator) -> SparseEstimator:
-        """The attributes of a fit that has ended."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
-        self.__dict__.update(vars(work))
+        self.__dict__ = vars(work)
         tell(self, getattr(self, "target_scale_", None))
         return self
 

@@ -44,7 +44,7 @@ class SelectionWarning(UserWarning):
 def tell(estimator: Any, target_spread: Any) -> None:
     """Warn of what a fit found that a user would not expect; `target_spread` is that of y, None for labels."""
     for words, kind in _found(estimator, target_spread):
-        warnings.warn(words, kind, stacklevel=4)
+        warnings.warn(words, kind, stacklevel=3)
 
 
 def _found(estimator: Any, target_spread: Any):
