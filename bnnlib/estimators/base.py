@@ -113,7 +113,7 @@ class SparseEstimator(Selection, Saved, Settings):
             delattr(work, name)
         work._unsettled = None
         work._fit(X, y, sample_weight)
-        self.__dict__ = vars(work)
+        self.__dict__ = work.__dict__
         tell(self, getattr(self, "target_scale_", None))
         return self
 
