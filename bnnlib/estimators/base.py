@@ -103,8 +103,8 @@ class SparseEstimator(Selection, Saved, Settings):
             DivergedError: training left the finite numbers, or ended far from y.
 
         Warns:
-            ConvergenceWarning: the inclusion probabilities still sit near their start, or still move; or the noise is
-                larger than the spread of y.
+            ConvergenceWarning: the inclusion probabilities still sit near their start, or still move; a candidate
+                diverged; or the noise is larger than the spread of y.
             SelectionWarning: nothing is selected, inputs are copies, or a selection depends on the start.
         """
         self._check_settings()
@@ -113,13 +113,7 @@ class SparseEstimator(Selection, Saved, Settings):
             delattr(work, name)
         work._unsettled = None
         work._fit(X, y, sample_weight)
-        return self._take(work)
-
-    def _take(self, work: SparseEstimator) -> SparseEstimator:
-        """The attributes of a fit that has ended."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
-        self.__dict__.update(vars(work))
+        self.__dict__ = work.__dict__
         tell(self, getattr(self, "target_scale_", None))
         return self
 

@@ -100,6 +100,7 @@ class Held(NamedTuple):
         return cls(*whole)
 
 
+@np.errstate(invalid="ignore")  # two that diverged are infinite
 def gain(held: Held, other: Held) -> tuple[float, float]:
     """Nats a row by which the first is better, and their standard error, by pairs."""
     differences, weights = other.nll - held.nll, held.weights / held.weights.sum()

@@ -44,15 +44,20 @@ class SelectionWarning(UserWarning):
 def tell(estimator: Any, target_spread: Any) -> None:
     """Warn of what a fit found that a user would not expect; `target_spread` is that of y, None for labels."""
     for words, kind in _found(estimator, target_spread):
-        warnings.warn(words, kind, stacklevel=4)
+        warnings.warn(words, kind, stacklevel=3)
 
 
 def _found(estimator: Any, target_spread: Any):
     if words := estimator._unsettled:
-        advice = (
-            "Raise epochs, or call partial_fit with the same data to go on; a larger learning_rate gets there sooner."
-        )
+        sooner = "" if estimator.method == "sghmc" else "; a larger learning_rate gets there sooner"  # a chain diverges
+        advice = f"Raise epochs, or call partial_fit with the same data to go on{sooner}."
         yield f"after {estimator.n_epochs_} epochs {words}. {advice}", ConvergenceWarning
+    if lost := sum(not np.isfinite(one["held_out_nll"]) for one in estimator.candidates_):
+        yield (
+            f"{lost} of {len(estimator.candidates_)} candidates (candidates_) diverged, and could not be chosen. Lower "
+            f"learning_rate, now {estimator._rate():g}.",
+            ConvergenceWarning,
+        )
     name = _namer(estimator)
     foreign = estimator.groups_ != estimator.groups_[estimator.original_]
     copies = np.flatnonzero((estimator.original_ != np.arange(len(estimator.original_))) & foreign)
@@ -102,7 +107,8 @@ def _found(estimator: Any, target_spread: Any):
     noise, spread = np.ravel(estimator.noise_scale_), np.ravel(target_spread)
     worst = int((noise / np.where(spread > 0, spread, np.inf)).argmax())
     if noise[worst] > 1.05 * spread[worst] > 0:
-        remedy = "Raise epochs or lower learning_rate" if estimator.hidden_ else "Collect more rows"
+        rate = f"Lower learning_rate, now {estimator._rate():g}, or raise epochs"
+        remedy = rate if estimator.hidden_ else "Collect more rows"
         if estimator.hidden_ and estimator.method != "spike_slab":
             remedy += ", or take method='spike_slab'"
         yield (

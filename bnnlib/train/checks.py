@@ -146,7 +146,9 @@ def check_pairing(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor
 def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor, stacklevel: int) -> None:
     """Warn where a loss of one's own grows with the rows; it may be divided by a number that is known beforehand."""
     own = not (getattr(kind_of(loss), "__module__", None) or "").startswith("torch.nn")  # those say what they do
-    if own and isinstance(outputs, Tensor) and adds_up(loss, outputs.detach(), y):
+    # a stack has its networks first, and not its rows
+    rows = isinstance(outputs, Tensor) and outputs.shape[:1] == y.shape[:1]
+    if own and rows and adds_up(loss, outputs.detach(), y):
         warnings.warn(
             "the loss is twice as large for a batch that holds each row twice: it seems to be a sum over the rows, but "
             "must be their mean, which is weighed against the prior by their number. Divide it by len(y); if it is "
@@ -171,7 +173,7 @@ def settings_of(model: nn.Module) -> dict[str, dict[str, Any]]:
 
 
 def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str, Any]], rates: list[Any]) -> None:
-    """Refuse the checkpoint of a run with other priors or an optimizer that cannot go on; warn of another rate.
+    """Refuse the checkpoint of a run with other priors or another kind of optimizer; warn of another rate.
 
     What a callback or a schedule changes during a run cannot tell runs apart. Checkpoints from before these were in
     them are taken as they are.
@@ -186,16 +188,13 @@ def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str
                     f"the checkpoint is of a run in which {name or 'the model'} ({layer}) has {key}={known[0]}, but "
                     f"this one has {key}={value}: it cannot go on from there. Use the same, or another checkpoint file."
                 )
-    held, groups = run.optimizer, state["optimizer"]["param_groups"]
-    kind, here = state.get("optimizer_class", type(held).__name__), type(held).__name__
-    if kind != here and not set(held.defaults) <= set(groups[0]):
+    here = type(run.optimizer).__name__
+    if (kind := state.get("optimizer_class", here)) != here:
         raise ValueError(
             f"the checkpoint holds the state of {kind}, but this run has {here}, which cannot go on from there. Use "
             f"{kind}, or another checkpoint file."
         )
-    if kind != here:
-        warn_of_change("the optimizer", kind, here, "the state and the settings are those of the first.")
-    now = [float(group["lr"]) for group in groups]
+    now = [float(group["lr"]) for group in state["optimizer"]["param_groups"]]
     before, given = ([float(rate) for rate in some] for some in (state["initial_rates"], rates))
     if given != before == now:
         one, other = (", ".join(f"{rate:g}" for rate in some) for some in (before, given))

@@ -152,8 +152,7 @@ def fit(
 
     Warns:
         UserWarning: a loss of one's own seems to be a sum over the rows; the optimizer or its prior has another
-            `num_data`; the checkpoint has another learning rate, kl_scale or kind of optimizer; the number of rows is
-            in doubt.
+            `num_data`; the checkpoint has another learning rate or kl_scale; the number of rows is in doubt.
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear
@@ -280,6 +279,8 @@ class _Descent(Loop):
                 objective = elbo_loss(objective, self.run.model, self.num_data, factor, with_value=False)
             optimizer.zero_grad()
             objective.backward()
+        if self.run.step == self._first_step and self.validation is not None and not self.plain:
+            self.validation.check(self.run.model, self.forward, x)  # the passes of the objective are over
         optimizer.step()
         if isinstance(self.scheduler, _BY_STEP):
             self.scheduler.step()

@@ -47,6 +47,7 @@ class Loop:
     """
 
     _first_step = -1  # of this run, whose layers are watched
+    plain = True  # whether the model returned a tensor there
     keyed = False  # whether a step's noise comes by key
     max_steps: int | None = None
     max_seconds: float | None = None
@@ -140,6 +141,7 @@ class Loop:
         """The loss of a batch, on record."""
         outputs = self.outputs(x)
         if self.run.step == self._first_step:
+            self.plain = isinstance(outputs, Tensor)
             check_pairing(self.loss, outputs, y)
             warn_of_sums(self.loss, outputs, y, stacklevel=7)  # where fit or sample is called
         loss, self._targets = self.loss(outputs, y), y

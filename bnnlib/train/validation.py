@@ -35,6 +35,26 @@ class Validation:
         yield from (pair_of(batch, device) for batch in loader)
 
     @torch.no_grad()
+    def check(self, model: nn.Module, forward: Callable[[Tensor], Tensor], x: Tensor) -> None:
+        """Refuse a model whose draws cannot be averaged; in `eval()` it may return a tensor where it did not before."""
+        with torch.random.fork_rng(devices=[]), evaluating(model):
+            self._drawn(forward, drawers(model), x, torch.Generator(x.device))
+
+    def _drawn(self, forward: Callable[[Tensor], Any], layers: dict, x: Tensor, generator: torch.Generator) -> Any:
+        """What the loss takes of one draw."""
+        with one_draw(layers, generator):
+            output = forward(x)
+        if isinstance(output, Tensor):
+            return self.average.of(output)
+        if layers and self.draws > 1:
+            raise TypeError(
+                f"the model returned {type(output).__name__}, but a validation averages outputs over {self.draws} "
+                "draws, which needs one tensor. Give validation_draws=1, leave `validation` out and measure in a "
+                "callback, or let the model return a tensor."
+            )
+        return output
+
+    @torch.no_grad()
     def __call__(self, model: nn.Module, forward: Callable[[Tensor], Tensor], device: torch.device, seed: int) -> float:
         """The mean loss over the rows; equal seeds are equal draws, and the same ones for all rows.
 
@@ -50,16 +70,7 @@ class Validation:
                 generator.manual_seed(seed)
                 outputs: Any = None
                 for _ in range(draws):
-                    with one_draw(layers, generator):
-                        output = forward(x)
-                    if isinstance(output, Tensor):
-                        output = self.average.of(output)
-                    elif draws > 1:
-                        raise TypeError(
-                            f"the model returned {type(output).__name__}, but a validation averages outputs over "
-                            f"{draws} draws, which needs one tensor. Give validation_draws=1, leave `validation` out "
-                            "and measure in a callback, or let the model return a tensor."
-                        )
+                    output = self._drawn(forward, layers, x, generator)
                     outputs = output if outputs is None else self.average.add(outputs, output)
                 mean = self.average.end(outputs, draws) if isinstance(outputs, Tensor) else outputs
                 if self.unseen:

@@ -177,8 +177,11 @@ def test_noise_above_the_spread_of_the_target_is_told(monkeypatch):
     # a linear model has neither epochs nor a rate, and nobody is sent to the method that is set
     for settings, advice in (
         ({}, r"\. Collect more rows\.$"),
-        ({"hidden": (4,), "refit": False, "prior_inclusion_probability": 0.1}, r"lower learning_rate\.$"),
-        ({"hidden": (4,), "method": "gaussian"}, r"lower learning_rate, or take method='spike_slab'\.$"),
+        (
+            {"hidden": (4,), "refit": False, "prior_inclusion_probability": 0.1},
+            r"Lower .*, now 0\.03, or raise epochs\.$",
+        ),
+        ({"hidden": (4,), "method": "gaussian"}, r"raise epochs, or take method='spike_slab'\.$"),
     ):
         with pytest.warns(UserWarning, match=rf"is above the standard deviation of y.*{advice}"):
             SparseRegressor(**SHORT, **settings).fit(x, y)

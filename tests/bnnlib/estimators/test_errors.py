@@ -9,7 +9,13 @@ import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from bnnlib.estimators import SparseClassifier, SparseRegressor, predict_interval
+from bnnlib.estimators import (
+    ConvergenceWarning,
+    SelectionWarning,
+    SparseClassifier,
+    SparseRegressor,
+    predict_interval,
+)
 from bnnlib.train import DivergedError
 from tests.bnnlib.estimators.tables import classes, table
 from tests.refused import refusals
@@ -169,6 +175,19 @@ def test_a_training_that_diverged_is_no_model(method, rate):
     settings = {"hidden": (4,), "epochs": 20, "prior_inclusion_probability": 0.1, "refit": False, "n_replicates": 1}
     with pytest.raises(DivergedError, match=r"(?i)lower (the )?learning.rate"):
         SparseRegressor(method, **settings, learning_rate=rate, random_state=0).fit(x, 2.0 * x[:, 0] + 0.5 * y[:, 0])
+
+
+def test_candidates_that_diverged_are_told_in_words(recwarn):
+    x, y = np.random.default_rng(0).normal(size=(2, 60, 3))
+    model = SparseRegressor(epochs=20, learning_rate=100, random_state=0).fit(x, np.sin(3 * x[:, 0]) + y[:, 0])
+    assert model.hidden_ == ()
+    told = [str(one.message) for one in recwarn if not issubclass(one.category, SelectionWarning)]
+    assert told == ["3 of 4 candidates (candidates_) diverged, and could not be chosen. Lower learning_rate, now 100."]
+
+
+def test_a_short_chain_is_not_told_to_take_larger_steps():
+    with pytest.warns(ConvergenceWarning, match=r"so short .* Raise epochs, or call partial_fit with .* to go on\.$"):
+        SparseRegressor(**FAST | {"method": "sghmc", "epochs": 2, "learning_rate": 0.05}).fit(X, Y)
 
 
 def test_a_fit_that_did_not_diverge_is_a_model():

@@ -1,6 +1,7 @@
 """Validation, schedulers, and what ends a run: budgets, callbacks, early stopping."""
 
 import math
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -156,8 +157,14 @@ def test_a_model_may_return_what_its_loss_takes():
     x, y = data(7)
     _, run = train(1, model, loss=loss, validation=(x, y), autocast=torch.bfloat16)
     assert run.history[0]["validation_nll"] == pytest.approx(float(loss(model(x), y).detach()), rel=0.01)  # bfloat16
+    model = Pair(GaussianLinear)
+    before = state(deepcopy(model))
     with pytest.raises(TypeError, match=r"returned dict, .* 8 draws, .* Give validation_draws=1"):
-        train(1, Pair(GaussianLinear), loss=loss, validation=(x, y))
+        train(1, model, loss=loss, validation=(x, y))
+    assert_same(state(model), before)  # told before the first step
+    model.register_forward_hook(lambda model, x, output: output if model.training else output["logits"])
+    own = lambda o, y: F.cross_entropy(o["logits"] if isinstance(o, dict) else o, y)  # noqa: E731
+    assert train(1, model, loss=own, validation=(x, y))[1].epoch == 1
     chain = nn.Sequential(Pair())
     sample(chain, (x, y), sampler=SGLD(chain.parameters(), 1e-4), epochs=1, batch_size=16, loss=loss)
 
