@@ -20,10 +20,6 @@ def _values(result) -> dict[str, float]:
     return {row["setting"]: row["value"] for row in result["rows"]}
 
 
-def _order(tiny) -> list[str]:
-    return [line.split()[0] for line in tiny._lines()]
-
-
 def _product(tiny):
     (path,) = tiny.home.glob("cache/runs/tiny-needs/*.product.pt")
     return path
@@ -33,7 +29,7 @@ def test_a_need_is_computed_once_and_before_its_dependents(tiny):
     result = lab.run("tiny-needs")
     assert _values(result) == {"first": SUM, "second": SUM, "network": 1.0}
     assert tiny.started() == ONCE
-    assert _order(tiny)[:2] == ["network:begins", "network:ends"]
+    assert tiny.order()[:2] == ["network:begins", "network:ends"]
     assert result["provenance"]["cells"] == {"total": 3, "done": 3, "failed": 0}
 
 
