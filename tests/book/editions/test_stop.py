@@ -25,15 +25,9 @@ class Terminal:
         import termios
 
         self.master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        options = dict.fromkeys(("stdin", "stdout", "stderr"), slave) | {"cwd": folder, "start_new_session": True}
+        foreground = lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # noqa: E731
+        self.process = subprocess.Popen(command, preexec_fn=foreground, **options)
         os.close(slave)
         os.set_blocking(self.master, False)
         self.said = ""
