@@ -102,6 +102,7 @@ def test_other_signs_for_minus_and_times_are_read_and_a_comma_is_explained(page)
     assert said(page, data, ["0,25"]) == [(False, told)]
 
 
+@pytest.mark.browser
 def test_an_array_in_another_shape_is_told_so(page):
     exercise = Exercise(id="x-1", kind="array", reference=lambda: [[1.0, 2.0, 3.0]], stub="answer = ...  # three")
     told = said(page, question(exercise), ["[1, 2, 3]", "[[1], [2], [3]]", "[1, 2]", "1"])
