@@ -129,17 +129,6 @@ def test_the_validation_loss_is_that_of_all_labels_that_count(loss, softmax, as_
     assert run.history[0]["validation_nll"] == pytest.approx(loss(model(x), y).item(), rel=1e-5)
 
 
-def test_what_no_label_says_anything_about_is_named():
-    x, y = data(7)
-    with pytest.raises(ValueError, match=r"no label of the validation data counts: .*ignore_index"):
-        train(1, validation=(x, torch.full_like(y, -100)))
-    with pytest.raises(ArithmeticError, match=r"loss is nan in epoch 0.* No label of this batch counts"):
-        fit(network(), (x, torch.full_like(y, -100)), epochs=1, batch_size=16)
-    with pytest.raises(ArithmeticError) as error:
-        fit(network(), (x * math.nan, y), epochs=1, batch_size=16)
-    assert "label" not in str(error.value)
-
-
 class Pair(nn.Module):
     """A head that returns more than a tensor."""
 
@@ -160,12 +149,6 @@ def test_a_model_may_return_what_its_loss_takes():
         train(1, Pair(GaussianLinear), loss=loss, validation=(x, y))
     chain = nn.Sequential(Pair())
     sample(chain, (x, y), sampler=SGLD(chain.parameters(), 1e-4), epochs=1, batch_size=16, loss=loss)
-
-
-def test_a_validation_that_is_not_finite_is_named():
-    x, y = data(7)
-    with pytest.raises(ArithmeticError, match="the loss is nan in the validation after epoch 0"):
-        train(validation=(x * torch.nan, y))
 
 
 # --- early stopping ---------------------------------------------------------------------------------------------
