@@ -75,8 +75,7 @@ def test_selection(fitted):
 def test_saving_keeps_predictions_and_training(fitted, tmp_path):
     x, _ = table(rows=50, seed=1)
     again = SparseRegressor.load(fitted.save(tmp_path / "model.bnn"))
-    assert np.array_equal(again.predict(x), fitted.predict(x))
-    assert again.get_params() == fitted.get_params()
+    assert np.array_equal(again.predict(x), fitted.predict(x)) and again.get_params() == fitted.get_params()
     for name in ("inclusion_probability_", "support_", "selected_features_", "noise_scale_", "n_features_in_"):
         assert np.array_equal(getattr(again, name), getattr(fitted, name)), name
     # both go on with the same optimizer, chain and random state

@@ -271,8 +271,7 @@ def test_a_step_is_noise_of_its_own_and_callbacks_draw_anew(keyed):
     settings = {"epochs": 3, "batch_size": ROWS, "optimizer": sgd, "callbacks": [Look()], "keyed": keyed}
     fit(model, data(), shuffle_generator=seeded(0), **settings)
     steps = [one.sum() for one in outputs[::3]]  # each followed by two of the callback
-    assert len(set(map(float, steps))) == 3
-    assert not any(torch.equal(*pair) for pair in between)
+    assert len(set(map(float, steps))) == 3 and not any(torch.equal(*pair) for pair in between)
 
 
 def test_noise_by_key_is_that_of_redraw():

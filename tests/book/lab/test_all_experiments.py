@@ -80,8 +80,7 @@ def test_data_that_can_be_had_are_fetched_once_and_known_to_the_cell(tiny, monke
     monkeypatch.setattr(datasets, "available", lambda name: bool(calls))
     monkeypatch.setattr(datasets, "fetch", calls.append)
     monkeypatch.setattr(datasets, "fingerprint", lambda name: f"sha256 of {name}")
-    assert [row["state"] for row in run_all("smoke")] == ["done"]
-    assert calls == ["small-set"]
+    assert [row["state"] for row in run_all("smoke")] == ["done"] and calls == ["small-set"]
     assert lab.load_result("tiny-data", "smoke")["cells"][0]["data"] == {"small-set": "sha256 of small-set"}
     assert run_all("smoke") == []
 

@@ -26,8 +26,7 @@ def cli(tiny, capsys, monkeypatch):
 
 
 def test_list_as_json_and_as_text(cli):
-    assert cli("run", "tiny-good", "--only", "a")[0] == 0
-    assert cli("run", "tiny-arrays")[0] == 0
+    assert cli("run", "tiny-good", "--only", "a")[0] == 0 and cli("run", "tiny-arrays")[0] == 0
     code, out, _ = cli("list", "--json")
     rows = json.loads(out)
     assert code == 0 and all(list(row) == ["name", "paper", "profiles", "done"] for row in rows)

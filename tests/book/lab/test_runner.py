@@ -27,8 +27,7 @@ def test_a_second_run_computes_nothing_locks_nothing_and_leaves_the_file(tiny, m
     before = path.stat().st_mtime_ns
     monkeypatch.setattr(files, "FileLock", lambda path: pytest.fail("it was locked"))
     lab.run("tiny-good")
-    assert path.stat().st_mtime_ns == before
-    assert tiny.started() == {"a": 1, "b": 1, "c": 1, "d": 1}
+    assert path.stat().st_mtime_ns == before and tiny.started() == {"a": 1, "b": 1, "c": 1, "d": 1}
     assert "4 of 4 chosen ones are known" in capsys.readouterr().err
 
 
@@ -232,8 +231,7 @@ def test_other_data_are_another_cell(tiny, monkeypatch):
     assert lab.run("tiny-data")["cells"][0]["data"] == content
     content["small-set"] = "a lossy copy"
     keys._fingerprint.cache_clear()  # as in a new process
-    assert lab.run("tiny-data")["cells"][0]["data"] == content
-    assert tiny.started() == {"a": 2}
+    assert lab.run("tiny-data")["cells"][0]["data"] == content and tiny.started() == {"a": 2}
 
 
 def test_failures_stay_in_the_table_and_are_tried_again(tiny, monkeypatch):
@@ -281,8 +279,7 @@ def test_data_sets_are_fetched_before_the_first_cell_and_named_in_the_provenance
     monkeypatch.setattr(datasets, "fetch", lambda name: calls.append((name, sum(tiny.started().values()))))
     monkeypatch.setattr(datasets, "fingerprint", lambda name: f"sha256 of {name}")
     about = lab.run("tiny-data")["provenance"]
-    assert calls == [("small-set", 0)]
-    assert about["data"] == {"small-set": "sha256 of small-set"}
+    assert calls == [("small-set", 0)] and about["data"] == {"small-set": "sha256 of small-set"}
     calls.clear()  # as in a fresh clone
     lab.run("tiny-data")
     assert not calls  # nothing is left to do with it

@@ -45,8 +45,7 @@ def test_the_best_complete_profile_is_taken(home):
     assert lab.load_result("x")["profile"] == "smoke"
     lab.save_result(_result("book"))
     lab.save_result(_result("paper", done=1))
-    assert lab.load_result("x")["profile"] == "book"
-    assert lab.load_result("x", "paper")["profile"] == "paper"
+    assert lab.load_result("x")["profile"] == "book" and lab.load_result("x", "paper")["profile"] == "paper"
     lab.save_result(_result("paper"))
     assert lab.load_result("x")["profile"] == "paper"
 
@@ -72,8 +71,7 @@ def test_a_full_disk_and_an_interrupt_leave_the_old_result_untouched(home, monke
         lab.save_result(_result(value=2.0))
     told = str(caught.value)
     assert not told or ("disk is full. What was stored before is untouched" in told and "same command again" in told)
-    assert path.read_bytes() == before
-    assert [one.name for one in path.parent.iterdir()] == [path.name]
+    assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == [path.name]
 
 
 def test_a_folder_that_cannot_be_made_is_named(home):

@@ -102,8 +102,7 @@ def test_a_reason_accepts_a_change_and_its_probes_are_the_next_measure(pack):
     pack.edit("RATE = 2.0", "RATE = 2.5")
     (accepted, _) = verify.verify("probed", "book", accept="the paper's erratum")
     assert (accepted.word, accepted.detail) == ("accepted", "the paper's erratum")
-    assert _result()["certificates"][0]["reason"] == "the paper's erratum"
-    assert pack.words()["SVBNN"] == "accepted"
+    assert _result()["certificates"][0]["reason"] == "the paper's erratum" and pack.words()["SVBNN"] == "accepted"
     pack.edit("RATE = 2.5", "RATE = 5.0 / 2")
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
     pack.edit("RATE = 5.0 / 2", "RATE = 2.0")  # back: the code that computed the cells
