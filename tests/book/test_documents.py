@@ -40,7 +40,7 @@ def test_blocks_run_in_their_order(name, root, capsys, monkeypatch, tmp_path):
 
 def run_blocks(name, root, capsys):
     text = (root / name).read_text(encoding="utf-8")
-    blocks = [(kind, body) for kind, body in BLOCK.findall(text)]
+    blocks = BLOCK.findall(text)
     assert [kind for kind, _ in blocks].count("python") >= 3
     scope: dict = {"__name__": name}
     printed = ""

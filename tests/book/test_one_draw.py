@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import pickle
+from functools import partial
 
 import pytest
 import torch
@@ -47,14 +48,6 @@ def compiled(model, x, budget=1.0):
     for number in (0, 1):  # one graph: the key is no constant of it
         patch = compiler.patch(activation_memory_budget=budget)
         equal(step(model, x, fast, patch, number), step(model, x, number=number))
-
-
-def half_the_memory(model, x):
-    compiled(model, x, 0.5)
-
-
-def no_memory(model, x):
-    compiled(model, x, 0.0)
 
 
 def checkpointed(model, x):
@@ -112,8 +105,7 @@ def exported(model, x):
 
 COLUMNS = {
     "compiled": compiled,
-    ".5": half_the_memory,
-    "0": no_memory,
+    **{budget: partial(compiled, budget=float(budget)) for budget in (".5", "0")},
     "ckpt": checkpointed,
     "ckpt r": reentrant,
     "vmap": vmapped,

@@ -10,8 +10,7 @@ from tests.bnnlib.estimators.tables import QUICK, classes
 @pytest.mark.slow
 def test_finds_the_inputs_and_tells_the_classes(classifier):
     x, labels = classes(seed=3)
-    assert classifier.classes_.tolist() == ["no", "yes"]
-    assert classifier.selected_features_.tolist() == [1, 4]
+    assert classifier.classes_.tolist() == ["no", "yes"] and classifier.selected_features_.tolist() == [1, 4]
     probabilities = classifier.predict_proba(x)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     # the labels are random: the best rule is right in nine cases of ten

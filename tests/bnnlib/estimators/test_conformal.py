@@ -56,10 +56,3 @@ def test_the_quantile_is_that_of_one_row_more():
     assert held.factors(np.empty((1, 0)), 0.5) == pytest.approx([10.0])
     with pytest.raises(ValueError, match=r"19 held-out rows can promise 0\.950 at most"):
         held.factors(np.empty((1, 0)), 0.96)
-
-
-def test_it_says_that_no_rows_were_held_out():
-    x, y = rows(60, 0, False)
-    model = SparseRegressor(**SHORT).fit(x, y).set_params(interval="conformal")
-    with pytest.raises(ValueError, match="no rows were held out"):
-        model.predict(x, return_interval=True)

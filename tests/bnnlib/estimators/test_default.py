@@ -191,13 +191,12 @@ def test_noise_above_the_spread_of_the_target_is_told(monkeypatch):
 def test_what_is_constant_is_told_and_no_network_is_tried(constant):
     x, y = sparse_rows(40, 3, 2, 1.0, 0)
     x, y = (x, 0 * y + 0.1) if constant[0] == "y" else (0 * x + 0.1, y)
-    with pytest.warns(SelectionWarning, match=f"{constant} constant: there is nothing to select"):
-        model = SparseRegressor().fit(x, y)
+    network = {"hidden": (4,), "refit": False, "epochs": 100, "learning_rate": 0.03, "random_state": 0}
+    for settings in ({"method": "gaussian", **SHORT}, network, {}):  # of the first no candidates are compared
+        nothing = "" if "method" in settings else ": there is nothing to select"
+        with pytest.warns(SelectionWarning, match=f"{constant} constant{nothing}"):
+            model = SparseRegressor(**settings).fit(x, y)
     assert model.hidden_ == () and len(model.candidates_) == 1 and not model.support_.any()
-    with pytest.warns(SelectionWarning, match=f"{constant} constant: there is nothing to select"):
-        SparseRegressor(hidden=(4,), refit=False, epochs=100, learning_rate=0.03, random_state=0).fit(x, y)
-    with pytest.warns(SelectionWarning, match=f"{constant} constant"):  # where no candidates are compared
-        SparseRegressor("gaussian", **SHORT).fit(x, y)
 
 
 def test_a_linear_model_that_selects_nothing_and_predicts_is_said_to():

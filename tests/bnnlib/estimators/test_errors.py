@@ -23,10 +23,16 @@ from tests.refused import refusals
 X, Y = table(rows=20)
 BOTH = np.stack([Y, X[:, 1]], axis=1)
 NOISY = {"noise": "heteroscedastic", "random_state": 0}
+FAST = {"hidden": (2,), "epochs": 1, "method": "gaussian", "random_state": 0}
+DATES = pd.date_range("2024-01-01", periods=20)
 
 
 def fitted(x=X, y=Y, weights=None, **settings):
     return SparseRegressor(**settings).fit(x, y, sample_weight=weights)
+
+
+def quickly(x=X):
+    return SparseRegressor(**FAST).fit(x, Y)
 
 
 def partly(x=X, y=Y, kind=SparseRegressor, settings=None, **more):
@@ -76,7 +82,9 @@ DATA = [
     (lambda: fitted(holes().astype("object").where(lambda frame: frame.notna(), pd.NA)), "NaN: 2 of 20 values"),
     (lambda: fitted(pd.DataFrame(X).astype(pd.SparseDtype(float))), r"sparse in the column 0.*to_dense\(\)"),
     (lambda: fitted(y=np.where(Y > 1000.0, np.nan, Y)), r"y contains NaN: \d+ of 20 values are missing\. Leave"),
-    (lambda: fitted(y=pd.date_range("2024-01-01", periods=20)), "y holds dates or times, but regression"),
+    (lambda: fitted(y=DATES), "y holds dates or times, but regression"),
+    (lambda: fitted(pd.DataFrame({"rooms": Y, "sold": DATES})), "dates or times in the column 'sold', but"),
+    (lambda: fitted(DATES.to_numpy()[:, None]), "dates or times in column 0, but"),
     (lambda: SparseClassifier().fit(X, pd.Series(["a", None] * 10, dtype="string")), "10 of 20 values are missing"),
     (lambda: SparseClassifier().fit(X, np.array(["a", 1] * 10, dtype=object)), "labels such as 'a' and 1, which"),
     (lambda: SparseRegressor(hiden=(3,)), r"SparseRegressor does not know hiden\. It takes .*hidden", TypeError),
@@ -98,6 +106,12 @@ DATA = [
       for label, shown in ((0.0, r"0\.0"), ("a", "'a'"))],
     (lambda: predict_interval(LinearRegression().fit(X, Y), X), "LinearRegression has no intervals", TypeError),
     (lambda: SparseRegressor().predict(X), "not fitted", NotFittedError),
+    (lambda: quickly().predict(X[:, :7]), "X has 7 features, but SparseRegressor is expecting 8"),
+    (lambda: quickly().predict(X, return_interval=True, level=95), "level is 95, but it must be a share strictly"),
+    (lambda: quickly().sample_posterior(X, 0), "n_draws is 0"),
+    (lambda: quickly(holes().fillna(0.0)).predict(holes().assign(b="q", c=0.0)), "text in the column 'b'"),
+    (lambda: quickly(holes().fillna(0.0)).predict(holes()), "NaN: 2 of 20 values are missing in the column 'c'"),
+    (lambda: quickly().set_params(interval="conformal").predict(X, return_interval=True), "no rows were held out"),
 ]  # fmt: skip
 test_bad_input_is_refused = refusals([*((lambda s=s: fitted(**s), words) for s, words in SETTINGS), *DATA])
 
@@ -112,35 +126,12 @@ def test_targets_that_are_text(kind, text):
         SparseRegressor(method="gaussian", epochs=1).fit(X, Y).partial_fit(X, kind([text] * 20))
 
 
-@pytest.mark.slow
-def test_prediction(regressor):
-    for call, words in (
-        (lambda: regressor.predict(X[:, :7]), r"X has 7 features, but SparseRegressor is expecting 8"),
-        (lambda: regressor.predict(X, return_interval=True, level=95), r"level is 95, but it must be a share strictly"),
-        (lambda: regressor.sample_posterior(X, 0), "n_draws is 0"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            call()
-
-
-FAST = {"hidden": (2,), "epochs": 1, "method": "gaussian", "random_state": 0}
-
-
 def test_tensors_are_arrays():
     x, labels = classes(rows=20, names=(0, 1))
     inputs = torch.from_numpy(x).requires_grad_()
     of_tensors = SparseClassifier(**FAST).fit(inputs, torch.from_numpy(labels))
     of_arrays = SparseClassifier(**FAST).fit(x, labels)
     assert np.array_equal(of_tensors.predict(inputs), of_arrays.predict(x))
-
-
-def test_new_rows_are_refused_as_those_of_the_fit():
-    frame = holes().fillna(0.0)
-    model = SparseRegressor(**FAST).fit(frame, Y)
-    with pytest.raises(ValueError, match="text in the column 'b'"):
-        model.predict(frame.assign(b="q"))
-    with pytest.raises(ValueError, match="NaN: 2 of 20 values are missing in the column 'c'"):
-        model.predict(holes())
 
 
 def test_labels_of_pandas_stay_boolean():
@@ -221,11 +212,3 @@ def test_the_settings_are_the_signature():
             super().__init__(hidden=(3,), **more)
 
     assert Own(epochs=3).epochs == 3
-
-
-@pytest.mark.parametrize("framed", [True, False])
-def test_dates_are_named(framed):
-    when = pd.date_range("2024-01-01", periods=20)
-    dates = pd.DataFrame({"rooms": np.arange(20.0), "sold": when}) if framed else when.to_numpy()[:, None]
-    with pytest.raises(ValueError, match=r"dates or times in (the column 'sold'|column 0), but"):
-        SparseRegressor().fit(dates, np.arange(20.0))

@@ -52,14 +52,9 @@ def test_units_change_nothing(scale, which):
     """By a power of two, which rounds nothing."""
     power = np.exp2(np.round(np.log2(scale)))
     x, y = line(60)
-    settings = {"epochs": 5, "random_state": 0}
-    plain = SparseRegressor(**settings).fit(x, y)
-    other = SparseRegressor(**settings).fit(x * power, y) if which == "inputs" else None
-    if other is None:
-        other = SparseRegressor(**settings).fit(x, y * power)
-        assert other.predict(x[:3]) / power == pytest.approx(plain.predict(x[:3]), rel=1e-6)
-    else:
-        assert other.predict(x[:3] * power) == pytest.approx(plain.predict(x[:3]), rel=1e-6)
+    of_x, of_y = (power, 1.0) if which == "inputs" else (1.0, power)
+    plain, other = (SparseRegressor(epochs=5, random_state=0).fit(*rows) for rows in ((x, y), (of_x * x, of_y * y)))
+    assert other.predict(of_x * x[:3]) / of_y == pytest.approx(plain.predict(x[:3]), rel=1e-6)
     assert other.selected_features_.tolist() == plain.selected_features_.tolist()
 
 
@@ -80,8 +75,7 @@ def test_selection(fitted):
 def test_saving_keeps_predictions_and_training(fitted, tmp_path):
     x, _ = table(rows=50, seed=1)
     again = SparseRegressor.load(fitted.save(tmp_path / "model.bnn"))
-    assert np.array_equal(again.predict(x), fitted.predict(x))
-    assert again.get_params() == fitted.get_params()
+    assert np.array_equal(again.predict(x), fitted.predict(x)) and again.get_params() == fitted.get_params()
     for name in ("inclusion_probability_", "support_", "selected_features_", "noise_scale_", "n_features_in_"):
         assert np.array_equal(getattr(again, name), getattr(fitted, name)), name
     # both go on with the same optimizer, chain and random state

@@ -20,8 +20,7 @@ def test_finds_the_inputs_the_noise_and_the_function_in_raw_units(regressor):
     assert (regressor.inclusion_probability_[[1, 4, 6]] > 0.95).all()
     assert regressor.support_.sum() == 3 and 0 < regressor.percent_active_ < 100
     # the noise is 2; the scale that is learned also holds the spread of the posterior and what six units cannot draw
-    assert 1.7 < regressor.noise_scale_ < 3.0
-    assert regressor.score(x, y) > 0.9
+    assert 1.7 < regressor.noise_scale_ < 3.0 and regressor.score(x, y) > 0.9
 
 
 @pytest.mark.slow

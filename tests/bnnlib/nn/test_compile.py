@@ -77,7 +77,6 @@ def recurrence_allowed(network):
     return torch._dynamo.config.patch(allow_rnn=True) if network is Recurrent else nullcontext()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("network", [Encoder, Recurrent])
 def test_one_compiled_graph_is_the_step_itself(network):
     model, x = converted(network)
@@ -101,7 +100,6 @@ def test_one_compiled_graph_is_the_step_itself(network):
         assert torch.equal(model(x), model(x))
 
 
-@pytest.mark.slow
 def test_contexts_hold_where_breaks_are_allowed():
     model, x = converted(Recurrent)  # the one that breaks
     torch.compiler.reset()

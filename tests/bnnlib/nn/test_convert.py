@@ -66,15 +66,11 @@ def test_where_chooses_layers_settings_arrive_and_converting_again_leaves_what_i
     assert [type(model[k]) for k in (4, 6)] == [bnn.SparseVDLinear, bnn.GaussianLinear]
 
 
-def test_a_single_layer_a_shared_layer_and_tied_weights():
+def test_a_single_layer_and_a_shared_layer():
     assert type(bnn.to_bayesian(nn.Linear(3, 2))) is bnn.GaussianLinear
     shared = nn.Linear(3, 3)
     model = bnn.to_bayesian(nn.Sequential(shared, nn.ReLU(), shared))
     assert model[0] is model[2]
-    tied = nn.Sequential(nn.Embedding(7, 3), nn.Linear(3, 7, bias=False))
-    tied[1].weight = tied[0].weight
-    model = bnn.to_bayesian(tied)
-    assert model[0].weight is model[1].weight
 
 
 def test_dtype_training_mode_frozen_parameters_and_hooks_survive():
@@ -192,21 +188,3 @@ def test_names_alone_are_no_hook():
     own = nn.Module()
     own.k_v, own.k = nn.Parameter(torch.ones(3)), torch.zeros(3)
     assert "random=k_v" in repr(bnn.to_bayesian(nn.Sequential(own), parameters=["*"]))
-
-
-def test_why_nothing_is_converted():
-    for module, words in (
-        (bnn.GaussianLinear(2, 3), r"the model itself \(GaussianLinear\): Bayesian already"),
-        (nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), r"Linear\), .*remove_parametrizations makes"),
-        (pruned(nn.Linear(2, 3)), "a hook computes its weight"),
-        (nn.ReLU(), "none of its modules has parameters"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            bnn.to_bayesian(module, "horseshoe", unsupported="keep")
-    for settings in ({}, {"layer": "sparse_vd", "parameters": ["weight"]}):
-        with pytest.raises(ValueError, match="not accepted by `where`"):
-            bnn.to_bayesian(nn.Linear(2, 3), where=lambda name, module: False, **settings)
-    with pytest.raises(ValueError, match=r"0\.weight of the model has no shape yet\. Run one batch"):
-        bnn.to_bayesian(nn.Sequential(nn.LazyLinear(3)))
-    with pytest.raises(TypeError, match=r"model is 'x', but it must be a torch\.nn\.Module"):
-        bnn.to_bayesian("x")

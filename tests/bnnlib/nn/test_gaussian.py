@@ -1,10 +1,13 @@
 """The three estimators: same gradient in the mean, their stated laws, numeric edge cases."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from bnnlib import nn as bnn
 from bnnlib.nn.gaussian import ESTIMATORS
+from tests.bnnlib.nn.test_sparse_vd import layer_of as dropout
 from tests.seeded import seeded as generator
 
 
@@ -39,18 +42,19 @@ def test_all_estimators_have_the_same_expected_loss_and_gradient():
         assert ((mean - truth).abs() < 4.5 * variance.sqrt()).all(), estimator
 
 
-@pytest.mark.parametrize("estimator", ["local", "flipout"])
-@pytest.mark.parametrize("kind", ["linear", "conv"])
-def test_outputs_have_the_exact_marginal_moments(estimator, kind):
-    if kind == "linear":
-        layer, x = layer_of(estimator), torch.randn(2, 4, generator=generator(1), dtype=torch.float64)
-    else:
-        layer = layer_of(estimator, bnn.GaussianConv2d, (2, 3, 3))
-        x = torch.randn(2, 2, 4, 4, generator=generator(1), dtype=torch.float64)
-    scale, bias_scale = layer.scale()
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        *((partial(layer_of, estimator), (2, 4)) for estimator in ("local", "flipout")),
+        *((partial(layer_of, one, bnn.GaussianConv2d, (2, 3, 3)), (2, 2, 4, 4)) for one in ("local", "flipout")),
+        (dropout, (2, 6)),
+    ],
+)
+def test_outputs_have_the_exact_marginal_moments(make, shape):
+    layer, x = make(), torch.randn(shape, generator=generator(1), dtype=torch.float64)
     with torch.no_grad():
         mean = layer._affine(x, layer.weight, layer.bias)
-        variance = layer._affine(x.square(), scale.square(), bias_scale.square())
+        variance = layer._affine(x.square(), *(one if one is None else one.square() for one in layer.scale()))
         noise, n = generator(2), 2500
         draws = torch.stack([layer(x, noise) for _ in range(n)])
     # five standard errors; the variance of a variance of Gaussians is 2 / n relative, flipout's products are no worse

@@ -124,8 +124,7 @@ def test_a_generator_makes_draws_repeatable_and_leaves_the_global_one_alone(any_
     with bnn.use_generator(generator(4)):
         first = network(x)
     with bnn.use_generator(generator(4)):
-        assert torch.equal(network(x), first)
-        assert not torch.equal(network(x), first)
+        assert torch.equal(network(x), first) and not torch.equal(network(x), first)
     layer = bnn.bayesian_layers(network)[0]
     x = x if layer is network[0] else x[:, :4]
     with bnn.use_generator(generator(8)):
@@ -208,13 +207,6 @@ def test_a_torn_checkpoint_does_not_load_silently(lost):
     del state[lost]
     with pytest.raises(RuntimeError, match=lost):
         layer.load_state_dict(state)
-
-
-@pytest.mark.parametrize(("kind", "sizes"), [(bnn.GaussianLinear, (3, 2)), (bnn.StructuredBayesianPruning, (3,))])
-def test_generator_on_the_wrong_device_is_explained(kind, sizes):
-    layer = kind(*sizes, device="meta")
-    with pytest.raises(ValueError, match=r"generator lives on cpu, but the weights are on meta.*torch.Generator"):
-        layer(torch.randn(1, 3, device="meta"), generator())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

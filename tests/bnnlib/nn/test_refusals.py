@@ -5,6 +5,7 @@ import math
 import torch
 from torch import nn
 from torch.nn.utils import prune
+from torch.nn.utils.parametrizations import weight_norm
 
 from bnnlib import nn as bnn
 from bnnlib.models import mlp
@@ -95,10 +96,18 @@ REFUSED = {
         (lambda: bnn.to_bayesian(images(), "horseshoe", unsupported="error"), r"0 \(Conv2d\), 1 \(BatchNorm2d\)"),
         (lambda: bnn.to_bayesian(images(), unsupported="skip"), "unsupported is 'skip'"),
         (lambda: bnn.to_bayesian(nn.Sequential(nn.ReLU())), "no layer to convert"),
-        (lambda: bnn.to_bayesian(images(), "spike_slab"), "prior_inclusion_probability", TypeError),
         (lambda: bnn.GaussianLinear.from_deterministic(prune.l1_unstructured(nn.Linear(3, 2), "weight", 0.5)),
          r"weight parameter of its own.*prune.remove", TypeError),
         (lambda: bnn.GaussianLinear.from_deterministic(nn.Conv2d(1, 1, 1)), "not Conv2d", TypeError),
+        *[(lambda m=m: bnn.to_bayesian(m(), "horseshoe", unsupported="keep"), words) for m, words in (
+            (lambda: bnn.GaussianLinear(2, 3), r"the model itself \(GaussianLinear\): Bayesian already"),
+            (lambda: weight_norm(nn.Linear(2, 3)), r"Linear\), .*remove_parametrizations makes"),
+            (lambda: prune.l1_unstructured(nn.Linear(2, 3), "weight", 0.5), "a hook computes its weight"),
+            (nn.ReLU, "none of its modules has parameters"))],
+        *[(lambda s=s: bnn.to_bayesian(PLAIN, where=lambda name, module: False, **s), "not accepted by `where`")
+          for s in ({}, {"layer": "sparse_vd", "parameters": ["weight"]})],
+        (lambda: bnn.to_bayesian(nn.Sequential(nn.LazyLinear(3))), r"0\.weight of the model has no shape yet\. Run"),
+        (lambda: bnn.to_bayesian("x"), r"model is 'x', but it must be a torch\.nn\.Module", TypeError),
     ],
     "modes and objective": [
         *[(lambda v=v: bnn.GaussianLinear(2, 2, prior_scale=v), rf"prior_scale has shape \({n}\), but it must be one")
@@ -111,6 +120,9 @@ REFUSED = {
           for c in (bnn.mean_weights, bnn.selected_weights, bnn.held_weights)],
         *[(lambda f=f: f(PLAIN), "no Bayesian layers")
           for f in (bnn.kl_divergence, bnn.kl_gradient, bnn.percent_active)],
+        *[(lambda layer=layer: layer(torch.randn(1, 3, device="meta"), torch.Generator()),
+           r"generator lives on cpu, but the weights are on meta.*torch.Generator")
+          for layer in (bnn.GaussianLinear(3, 2, device="meta"), NOISE(3, device="meta"))],
         (lambda: bnn.elbo_loss(torch.ones(3), bayesian(), 10), r"nll_mean is of shape \(3,\).*reduction='mean'"),
         (lambda: bnn.elbo_loss(1.0, bayesian(), 10), "nll_mean is a float"),
         (lambda: bnn.elbo_loss(torch.tensor(1.0), bayesian(), 0), "num_data is 0"),
@@ -185,6 +197,7 @@ REFUSED = {
             *(({"initial_scale": v}, f"initial_scale is {v:g}") for v in (0.0, -1.0, 1e-9, 200.0)))],
         *[(lambda s=s, d=d: NOISE(6, d)(torch.zeros(s)), rf"input has shape .*dimension {d} must have 6 units")
           for s, d in (((4, 5), 1), ((6, 5), 1), ((6,), 1), ((6,), -2), ((), 0))],
+        (lambda: NOISE(3)(torch.full((2, 3), 3)), r"input has type torch\.int64.*input\.float\(\)"),
         *[(lambda p=p: noisy(**p), words) for p, words in (
             ({}, r"no layer is named.*after=\[\.\.\.\] or before=\[\.\.\.\]"),
             ({"after": ["conv3"]}, r"no layer 'conv3'\. The model has conv1, pool1"), ({"after": [""]}, "no layer ''"),

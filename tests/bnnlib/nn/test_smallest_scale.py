@@ -82,8 +82,7 @@ def test_stacks_of_networks(kind):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_ordinary_scales_are_the_same_bits(dtype):
     rho = torch.linspace(-79.9, 30.0, 10_001, dtype=dtype)
-    assert torch.equal(softplus_scale(rho), F.softplus(rho))
-    assert torch.equal(softplus_slope(rho), torch.sigmoid(rho))
+    assert torch.equal(softplus_scale(rho), F.softplus(rho)) and torch.equal(softplus_slope(rho), torch.sigmoid(rho))
     leaf = rho.clone().requires_grad_()
     assert torch.equal(softplus_scale(leaf), F.softplus(rho))
     (mine,) = torch.autograd.grad(softplus_scale(leaf).sum(), leaf)

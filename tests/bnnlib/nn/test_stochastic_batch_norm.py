@@ -107,19 +107,14 @@ def test_draws_replay_the_factorised_approximation():
         for seed in range(4):
             layer(normal(8, 4, 3, 2, seed=seed))
         layer.eval()
-        noise = torch.empty(2, 4, dtype=DOUBLE).normal_(generator=generator(1))
-        mean, scale = bF.sample_statistics(layer.moments(), noise)
-        divisor = scale if statistic == "scale" else (scale.square() + 0.1).sqrt()
-        expected = bF.batch_norm(x, mean, divisor, layer.weight, layer.bias)
-        torch.testing.assert_close(layer(x, generator(1)), expected, rtol=1e-12, atol=1e-12)
-        with bnn.use_generator(generator(1)):
-            torch.testing.assert_close(layer(x), expected, rtol=1e-12, atol=1e-12)
-        rows = torch.empty(2, 5, 4, dtype=DOUBLE).normal_(generator=generator(1))
-        mean, scale = bF.sample_statistics(layer.moments(), rows)
-        divisor = scale if statistic == "scale" else (scale.square() + 0.1).sqrt()
-        layer.draws = "object"
-        expected = bF.batch_norm(x, mean, divisor, layer.weight, layer.bias)
-        torch.testing.assert_close(layer(x, generator(1)), expected, rtol=1e-12, atol=1e-12)
+        for layer.draws, shape in (("batch", (2, 4)), ("object", (2, 5, 4))):
+            noise = torch.empty(shape, dtype=DOUBLE).normal_(generator=generator(1))
+            mean, scale = bF.sample_statistics(layer.moments(), noise)
+            divisor = scale if statistic == "scale" else (scale.square() + 0.1).sqrt()
+            expected = bF.batch_norm(x, mean, divisor, layer.weight, layer.bias)
+            torch.testing.assert_close(layer(x, generator(1)), expected, rtol=1e-12, atol=1e-12)
+            with bnn.use_generator(generator(1)):
+                torch.testing.assert_close(layer(x), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)

@@ -110,8 +110,3 @@ def test_what_shows_and_what_counts_as_random_weights():
         parameter.data.fill_(2.0)
     layer.reset_parameters()
     assert (layer.location == 0).all() and torch.allclose(layer.log_scale, torch.full((3,), -5.0))
-
-
-def test_whole_numbers_are_refused():
-    with pytest.raises(ValueError, match=r"input has type torch\.int64.*input\.float\(\)"):
-        LAYER(3)(torch.full((2, 3), 3))

@@ -72,14 +72,11 @@ def test_drawing_together_leaves_other_modes_and_kinds_alone():
     assert sum(g is None for g in theirs) == 1
     for a, b in zip(ours, theirs, strict=True):
         assert (a is None and b is None) or torch.allclose(a, b, rtol=1e-6, atol=1e-13)
-    with bnn.held_weights(model, generator(1)):
-        first = model(x)
-        with bnn.drawn_together(model):
-            assert torch.equal(model(x), first)
-        assert torch.equal(model(x), first)
-    with bnn.mean_weights(model):
-        first = model(x)
-        with bnn.drawn_together(model):
+    for context in (bnn.held_weights(model, generator(1)), bnn.mean_weights(model)):
+        with context:
+            first = model(x)
+            with bnn.drawn_together(model):
+                assert torch.equal(model(x), first)
             assert torch.equal(model(x), first)
     with bnn.drawn_together(nn.Linear(2, 2)):
         pass

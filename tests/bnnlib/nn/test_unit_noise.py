@@ -61,8 +61,7 @@ def test_units_are_channels_of_images_and_features_of_rows():
     assert names(noisy) == ["0_input_noise", "0", "1", "1_noise", "2", "3_input_noise", "3", "4", "4_noise", "5"]
     layers = bnn.bayesian_layers(noisy)
     assert [layer.num_units for layer in layers] == [3, 4, 36, 5]
-    assert all(p.dtype == torch.float64 for p in noisy.parameters())
-    assert not any(layer.training for layer in layers)
+    assert all(p.dtype == torch.float64 for p in noisy.parameters()) and not any(layer.training for layer in layers)
     assert noisy(torch.randn(2, 3, 5, 5, dtype=torch.float64)).shape == (2, 2)
     mlp = bnn.insert_unit_noise(models.mlp((7, 6, 5)), after=["0"], before=["0", "2"])
     assert mlp(torch.randn(2, 3, 7)).shape == (2, 3, 5)  # features are the last dimension
@@ -117,8 +116,7 @@ def test_both_sides_of_a_wrapped_layer():
     plain = resnet(8, width=4).eval()
     for after, before in ((["layer1.0.conv2"], ["layer1.0.conv2"]), (["fc"], ["fc"])):
         noisy = bnn.insert_unit_noise(plain, after=after, before=before)
-        assert len(bnn.unit_counts(noisy)) == 2
-        assert noisy(torch.randn(2, 3, 8, 8)).shape == (2, 10)
+        assert len(bnn.unit_counts(noisy)) == 2 and noisy(torch.randn(2, 3, 8, 8)).shape == (2, 10)
 
 
 def test_a_second_insertion_keeps_the_first():

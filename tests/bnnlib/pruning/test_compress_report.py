@@ -19,7 +19,7 @@ from tests.bnnlib.pruning.networks import noisy_lenet, prune_noise, seeded
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: export not run")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: export not run")
 
-
+EXPORT = importlib.import_module("bnnlib.pruning.compress.onnx_export")  # `bnnlib.pruning.compress` is a function
 PAPER = {"conv1_noise": 3, "conv2_noise": 18, "fc1_input_noise": 800, "fc2_input_noise": 283}
 
 
@@ -72,9 +72,7 @@ def test_the_report_names_what_is_cut_and_picks_runtimes():
 def test_a_report_without_a_runtime_says_what_is_missing(monkeypatch):
     model, x = mlp((4, 8, 3)), torch.ones(2, 4)
     small = compress(model, x)
-    monkeypatch.setattr(
-        importlib.import_module("bnnlib.pruning.compress.onnx_export"), "_PACKAGES", ("onnx", "not_there")
-    )
+    monkeypatch.setattr(EXPORT, "_PACKAGES", ("onnx", "not_there"))
     report = compression_report(model, small, x, batches=(1,), repeats=1)
     assert [row["runtime"] for row in report["latency"]] == ["eager"] and report["onnxruntime"] is None
     with pytest.raises(ImportError, match=r"needs not_there, which is not installed.*bnnlib\[onnx\]"):
@@ -106,11 +104,7 @@ def test_an_exported_network_takes_any_batch(tmp_path, kind):
 @pytest.mark.slow
 def test_an_export_that_computes_something_else_is_not_kept(tmp_path, monkeypatch):
     path = tmp_path / "net.onnx"
-    monkeypatch.setattr(
-        importlib.import_module("bnnlib.pruning.compress.onnx_export"),
-        "onnx_runner",
-        lambda path: lambda x: np.ones((len(x), 3), "float32"),
-    )
+    monkeypatch.setattr(EXPORT, "onnx_runner", lambda path: lambda x: np.ones((len(x), 3), "float32"))
     with pytest.raises(RuntimeError, match=r"ONNX Runtime differs from PyTorch by .* was not kept"):
         export_onnx(mlp((4, 8, 3)), torch.ones(2, 4), path)
     assert not path.exists()

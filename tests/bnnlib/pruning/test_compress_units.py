@@ -37,37 +37,28 @@ class Divided(nn.Module):
         return F.avg_pool2d(x, 2, divisor_override=3)
 
 
-@pytest.mark.parametrize("padding", [0, 1])
-@pytest.mark.parametrize("mode", ["zeros", "reflect"])
-def test_a_constant_unit_goes_unless_zeros_stand_around_it(padding, mode):
-    model = lazy(convolutions(padding, mode), 2, 9, 9)
+@pytest.mark.parametrize(
+    ("settings", "stay"),
+    [
+        *(({"padding": padding, "mode": mode}, 3) for padding, mode in ((0, "zeros"), (0, "reflect"), (1, "reflect"))),
+        ({"padding": 1}, 5),  # zeros stand around it: the unit that is 0 goes in any case
+        ({"pool": nn.MaxPool2d(2, padding=1)}, 3),  # borders of -inf
+        ({"pool": nn.AvgPool2d(2)}, 3),
+        ({"pool": nn.AvgPool2d(3, 1, padding=1)}, 5),  # borders of 0: the constant 0 alone stays constant
+        ({"pool": nn.AvgPool2d(3, 1, padding=1, count_include_pad=False)}, 3),
+        ({"pool": nn.AvgPool2d(2, divisor_override=3)}, 5),  # makes other constants: 0 alone stays what it is
+        ({"pool": Divided()}, 5),
+        ({"pool": nn.AdaptiveAvgPool2d(3)}, 3),
+    ],
+    ids=str,
+)
+def test_a_constant_unit_goes_unless_what_follows_makes_it_another(settings, stay):
+    model = lazy(convolutions(**settings), 2, 9, 9)
     with torch.no_grad():
         model[0].weight[:3] = 0.0
         model[0].bias[:3] = torch.tensor([0.5, -0.5, 0.7])  # relu: 0.5, 0, 0.7
     small = run(model, 2, 9, 9)
-    stay = 5 if padding and mode == "zeros" else 3  # the unit that is 0 goes in any case
-    assert small[0].out_channels == small[2].in_channels == stay
-
-
-@pytest.mark.parametrize(
-    ("pool", "stay"),
-    [
-        (nn.MaxPool2d(2, padding=1), 3),  # borders of -inf
-        (nn.AvgPool2d(2), 3),
-        (nn.AvgPool2d(3, 1, padding=1), 5),  # borders of 0: the constant 0 alone stays constant
-        (nn.AvgPool2d(3, 1, padding=1, count_include_pad=False), 3),
-        (nn.AvgPool2d(2, divisor_override=3), 5),  # makes other constants: 0 alone stays what it is
-        (Divided(), 5),
-        (nn.AdaptiveAvgPool2d(3), 3),
-    ],
-    ids=str,
-)
-def test_constants_through_pooling(pool, stay):
-    model = lazy(convolutions(pool=pool), 2, 9, 9)
-    with torch.no_grad():
-        model[0].weight[:3] = 0.0
-        model[0].bias[:3] = torch.tensor([0.5, -0.5, 0.7])
-    assert run(model, 2, 9, 9)[0].out_channels == stay
+    assert small[0].out_channels == small[3 if "pool" in settings else 2].in_channels == stay
 
 
 def test_constants_go_through_batch_norm_and_make_a_bias():

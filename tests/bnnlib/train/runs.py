@@ -24,6 +24,11 @@ def data(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     return x, (x[:, :3] @ torch.randn(3, 3, generator=generator)).argmax(dim=1)
 
 
+def chance() -> tuple[torch.Tensor, torch.Tensor]:
+    """Held-out rows with labels of chance: training soon makes it worse."""
+    return data()[0], torch.randint(3, (ROWS,), generator=seeded(0))
+
+
 def assert_same(found, expected) -> None:
     """To the last bit: tensors and numbers in any nest of dicts, lists and tuples."""
     for one, other in zip(tree_leaves(found), tree_leaves(expected), strict=True):

@@ -3,6 +3,7 @@
 import math
 import pickle
 import signal
+import sys
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -141,18 +142,15 @@ def test_the_rates_are_the_users_without_a_schedule_and_again_after_one(tmp_path
     assert rates[3:7] == pytest.approx([rate] + [rate * math.cos(1)] * 2 + [rate]) and set(rates[6:]) == {rate}
 
 
-def test_the_loop_works_without_tqdm(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    fit(network("gaussian"), data(), epochs=1, batch_size=16, progress=True)
-
-
-def test_progress_goes_to_stderr(capsys):
-    pytest.importorskip("tqdm")
+@pytest.mark.parametrize("there", [True, False])
+def test_progress_goes_to_stderr_and_the_loop_works_without_tqdm(capsys, monkeypatch, there):
+    if there:
+        pytest.importorskip("tqdm")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     fit(network("gaussian"), data(), epochs=2, batch_size=16, progress=True)
     captured = capsys.readouterr()
-    assert captured.out == "" and "2/2" in captured.err
+    assert captured.out == "" and ("2/2" in captured.err) == there
 
 
 class Summed(nn.CrossEntropyLoss):
@@ -273,8 +271,7 @@ def test_a_step_is_noise_of_its_own_and_callbacks_draw_anew(keyed):
     settings = {"epochs": 3, "batch_size": ROWS, "optimizer": sgd, "callbacks": [Look()], "keyed": keyed}
     fit(model, data(), shuffle_generator=seeded(0), **settings)
     steps = [one.sum() for one in outputs[::3]]  # each followed by two of the callback
-    assert len(set(map(float, steps))) == 3
-    assert not any(torch.equal(*pair) for pair in between)
+    assert len(set(map(float, steps))) == 3 and not any(torch.equal(*pair) for pair in between)
 
 
 def test_noise_by_key_is_that_of_redraw():

@@ -46,13 +46,15 @@ def test_a_loader_gives_what_a_loop_by_hand_sees():
     assert len(seen) == 8 and all(torch.equal(a, b) for a, b in zip(seen, by_hand, strict=True))
 
 
-def test_a_data_set_of_tensors_trains_as_its_tensors():
-    trained = []
-    for given in (data(), TensorDataset(*data()), torch.utils.data.Subset(TensorDataset(*data()), range(ROWS))):
+def test_a_data_set_of_tensors_and_rows_that_require_a_gradient_train_as_plain_tensors():
+    (x, y), whole, trained = data(), TensorDataset(*data()), []
+    leaf = x.clone().requires_grad_()
+    for given in ((x, y), whole, torch.utils.data.Subset(whole, range(ROWS)), (leaf, y)):
         model = network()
         fit(model, given, epochs=2, batch_size=16, generator=seeded(0))
         trained.append({**model.state_dict()})
-    assert_same(trained[1:], trained[:1] * 2)
+    assert_same(trained[1:], trained[:1] * 3)
+    assert leaf.grad is None
 
 
 READY = [(torch.ones(16, 6), torch.zeros(16).long())] * 4  # a data set whose items are batches
@@ -168,17 +170,6 @@ def test_a_stream_goes_on_from_the_end_of_an_epoch(tmp_path):
     assert checkpoint.load()["step"] == 4
     resumed, _ = go(Callback(), checkpoint)
     assert_same({**resumed.state_dict()}, {**whole.state_dict()})
-
-
-def test_rows_that_require_a_gradient_train_as_others():
-    x, y = data()
-    trained = []
-    for given in (x, x.clone().requires_grad_()):
-        model = network()
-        fit(model, (given, y), epochs=1, batch_size=16, generator=seeded(0))
-        trained.append({**model.state_dict()})
-        assert given.grad is None
-    assert_same(*trained)
 
 
 def test_an_iterable_data_set_needs_no_loader_but_a_number_of_rows():

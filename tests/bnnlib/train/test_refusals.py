@@ -20,6 +20,7 @@ from tests.refused import refusals
 from tests.seeded import seeded
 
 (X, Y), DENSE = data(), mlp((6, 8, 3))
+NO_LABELS = torch.full_like(Y, -100)
 
 
 class Named(Dataset):
@@ -127,8 +128,11 @@ REFUSED = {
         (lambda: trained((X.double(), Y)), r"torch\.float64 of x does not .*: give x\.float\(\), or"),
         (lambda: trained((X, Y.double())), r"float64 of y does not .*Long.*labels are integers: give y\.long\(\)"),
         (lambda: trained((X, X[:, :3].double()), loss=nn.HuberLoss()), r"of y does.*Double.*: give y\.float\(\)"),
-        (lambda: loaded(TensorDataset(X, Y)), "batch_size is missing"),
-        (lambda: loaded((X, Y)), "batch_size is missing"),
+        (lambda: trained(validation=(X * torch.nan, Y)), "is nan in the validation after epoch 0", ArithmeticError),
+        (lambda: trained(validation=(X, NO_LABELS)), r"no label of the validation data counts: .*ignore_index"),
+        (lambda: trained((X, NO_LABELS)), r"loss is nan in epoch 0.* No label of this batch counts", ArithmeticError),
+        (lambda: trained((X * torch.nan, Y)), r"loss is nan in epoch 0((?!label).)*$", ArithmeticError),
+        *[(lambda given=given: loaded(given), "batch_size is missing") for given in (TensorDataset(X, Y), (X, Y))],
         (lambda: loaded(shuffled(), batch_size=8), r"batch_size is 8, but the loader gives .*batch_size=16"),
         (lambda: loaded(shuffled(), shuffle_generator=seeded(0)), "draws its own order"),
         (lambda: loaded(Named(), batch_size=2), NO_BATCH + ".* collate_fn"),

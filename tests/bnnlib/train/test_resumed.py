@@ -12,6 +12,7 @@ from bnnlib.pruning import AGPPruner, MagnitudePruner, smooth_sparsity
 from bnnlib.sampling import SampleStore
 from bnnlib.train import Callback, EarlyStopping, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
+from tests.bnnlib.train import runs
 from tests.bnnlib.train.runs import ROWS, SCHEDULERS, EveryStep, PressCtrlC, Stop, StopAt, assert_same, chain, data
 from tests.seeded import seeded
 
@@ -71,15 +72,10 @@ def pruned(end, checkpoint, persistent):
     return trained(end, checkpoint, model, callbacks=[pruner])
 
 
-def chance():
-    """Held-out rows with labels of chance: training soon makes it worse."""
-    return data()[0], torch.randint(3, (ROWS,), generator=seeded(0))
-
-
 def scheduled(end, checkpoint, kind):
     model = mlp((6, 8, 3), layer=GaussianLinear, generator=seeded(1))
     sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    settings = {"validation": chance()} if kind == "plateau" else {}
+    settings = {"validation": runs.chance()} if kind == "plateau" else {}
     return trained(end, checkpoint, model, optimizer=sgd, schedule=SCHEDULERS[kind](sgd), **settings)
 
 
@@ -106,7 +102,7 @@ RUNS = {
     "sampler of batches": ((4, 6), lambda *a: trained(*a, given=in_batches, epochs=3)),
     "workers": ((4, 6), lambda *a: trained(*a, given=lambda: loader(num_workers=2), epochs=3)),
     "early stopping": (
-        (3, 9, 15), lambda *a: trained(*a, validation=chance(), callbacks=[EarlyStopping(patience=3)], epochs=200)
+        (3, 9, 15), lambda *a: trained(*a, validation=runs.chance(), callbacks=[EarlyStopping(patience=3)], epochs=200)
     ),
     **{f"schedule: {kind}": ((10,), lambda *a, kind=kind: scheduled(*a, kind)) for kind in SCHEDULERS},
     "draws": ((7,), lambda *a: adaptive(*a, "sghmc")),

@@ -126,8 +126,7 @@ def test_tabs_move_by_the_arrow_keys_are_spoken_and_start_again_with_the_page(op
     assert first.locator("output").inner_text() == "11"
     page.reload()
     assert first.locator("output").inner_text() == "4" and first.get_attribute("data-stop") == "8"
-    assert first.locator("[type=range]").input_value() == "4"
-    assert last.get_by_role("radio", name="small").is_checked()
+    assert first.locator("[type=range]").input_value() == "4" and last.get_by_role("radio", name="small").is_checked()
 
 
 def test_print_and_a_page_without_scripts_show_the_default(open_page, launch, path):

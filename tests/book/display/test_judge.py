@@ -58,8 +58,7 @@ def test_a_right_number_in_any_form(answer):
 )
 def test_a_wrong_number_is_told_how_it_is_off(answer, said):
     verdict = judge(make(samples=50), answer)
-    assert not verdict.right and verdict.answered
-    assert said in verdict.message
+    assert not verdict.right and verdict.answered and said in verdict.message
 
 
 def test_half_a_unit_of_the_last_digit_passes_wherever_the_number_stands_in_its_decade():
@@ -222,13 +221,10 @@ def test_another_form_is_right_but_a_mixture_of_forms_is_not():
     assert not judge(exercise, lambda x: -2 * x.flip(0)).right
 
 
-def test_a_single_test_is_no_plural():
-    exercise = make("function", lambda: double, cases=lambda: [(torch.ones(3),)])
-    assert judge(exercise, double).message == "right to 5 significant digits on its one test."
-
-
 def test_what_fails_only_on_a_hard_case_is_told_why():
     hard = {lambda: [(torch.tensor([1e30]),)]: "it overflows."}
+    exercise = make("function", lambda: double, cases=lambda: [(torch.ones(3),)])
+    assert judge(exercise, double).message == "right to 5 significant digits on its one test."
     exercise = make("function", lambda: double, cases=lambda: [(torch.ones(3),)], stress=hard)
     assert judge(exercise, double).message == "right to 5 significant digits on all 2 tests."
     for answer, raised in ((lambda x: 2 * (x**2).sqrt(), ""), (lambda x: 2 * x if x[0] < 9 else 1 / 0, "ZeroDiv")):
@@ -244,16 +240,11 @@ def test_digits_lost_in_single_precision_are_told_as_such():
     assert "digits were lost, in float32" in judge(exercise, lambda x: 2 * x.float()).message
 
 
-def test_a_choice_explains_itself():
+def test_a_choice_explains_itself_and_is_what_its_cell_s_function_returns_whose_errors_stop_nothing():
     exercise = make("choice", lambda: "b", options={"a": "It grows without bound.", "b": "It is the KL."})
-    assert judge(exercise, " (B) ").right
-    assert judge(exercise, "a").message == "not yet: It grows without bound."
+    assert judge(exercise, " (B) ").right and judge(exercise, "a").message == "not yet: It grows without bound."
     assert 'one of "a", "b", got' in judge(exercise, "c").message
     assert judge(exercise, lambda: abs).message.endswith("got a function.")
-
-
-def test_a_choice_is_what_the_function_of_its_cell_returns_and_an_error_in_it_stops_nothing():
-    exercise = make("choice", lambda: "b", options={"a": "It grows without bound.", "b": "It is the KL."})
     assert judge(exercise, lambda: "b").right and judge(exercise, lambda: "(A)").message.startswith("not yet: It grows")
     for nothing in (lambda: ..., lambda: None):
         assert not judge(exercise, nothing).answered
@@ -272,8 +263,7 @@ def test_check_prints_hints_for_answers_only_and_raises_only_when_strict(capsys,
     assert exercises.check("svbnn-x", 9.0) is None
     verdict, *hint = capsys.readouterr().out.splitlines()
     assert verdict.startswith("✗ svbnn-x: not yet") and len(hint) == 2 and max(map(len, hint)) <= 80
-    assert exercises.check("svbnn-x", ...) is None
-    assert "Jensen" not in capsys.readouterr().out
+    assert exercises.check("svbnn-x", ...) is None and "Jensen" not in capsys.readouterr().out
     exercises.check("svbnn-x", RIGHT, strict=True)
     assert capsys.readouterr().out == "✓ svbnn-x: right to 3 significant digits: 3.7.\n"
     with pytest.raises(AssertionError, match="Hint: Think of Jensen"):

@@ -83,8 +83,7 @@ def test_an_existing_file_outside_of_the_book_is_not_part_of_it(site, tmp_path):
 
 def test_paths_of_the_building_machine_are_found(site, tmp_path):
     faults = site(f"<pre>{tmp_path}/bnnlib/nn/base.py:3: UserWarning</pre>")
-    assert len(faults) == 1
-    assert faults[0].startswith("index.html: path of this machine")
+    assert len(faults) == 1 and faults[0].startswith("index.html: path of this machine")
 
 
 def test_style_sheets_are_looked_through(site):
@@ -100,8 +99,7 @@ def test_explorers_of_a_page_share_one_limit(site):
     assert site(explorers[0]) == []
     assert site(f"<div><p>{frames[0]}</p></div><div>{explorers[1]}</div>") == []  # the text around it does not count
     faults = site("<p>and</p>".join(explorers))
-    assert len(faults) == 1
-    assert "explorers take 12" in faults[0]
+    assert len(faults) == 1 and "explorers take 12" in faults[0]
 
 
 def test_a_page_and_what_it_loads_have_a_limit(site, tmp_path):

@@ -99,8 +99,7 @@ def test_what_changed_is_read_and_the_book_equals_one_from_nothing(pages):
     # The page of the contents holds the tree of all titles, so Sphinx writes it with every document.
     assert pages.render("Some other, verbose words.") == [{"chapters/first"}, {"chapters/first", "book/index"}]
     excerpts = pages.files()["_static/excerpts.js"].decode()
-    assert "verbose" in excerpts
-    assert "Opens." in excerpts
+    assert "verbose" in excerpts and "Opens." in excerpts
     assert pages.render(**OTHER) == [{"chapters/first"}, ALL]
     went_on = pages.files()
     assert "One more" in went_on["book/words.html"].decode()
@@ -119,8 +118,7 @@ def test_a_page_that_was_not_touched_is_warned_of_as_often_as_it_is_at_fault(pag
     for _ in range(2):
         with pytest.raises(BookError, match=r"book/words\.md.*first-part"):
             pages.render(label="another-part")
-        assert pages.files() == before
-        assert not pages.project.sphinx.exists()
+        assert pages.files() == before and not pages.project.sphinx.exists()
 
 
 @pytest.mark.parametrize(

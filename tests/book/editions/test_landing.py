@@ -77,14 +77,12 @@ def test_the_explorer_is_that_of_its_chapter(make_notebook):
     notebook = make_notebook((landing.MOVED, "explore()"))
     notebook["cells"][0]["outputs"] = [shown]
     chapters = {"a": make_notebook(("other", "1")), "b": notebook}
-    assert landing.explorer(chapters) == "```{raw} html\n<div>moves</div>\n```"
-    assert landing.explorer({}) == ""
+    assert landing.explorer(chapters) == "```{raw} html\n<div>moves</div>\n```" and landing.explorer({}) == ""
 
 
 def test_an_exercise_is_as_hard_as_its_hardest_part_and_takes_as_long_as_all(lesson):
     half, why = lesson.tasks
-    assert teaching.judged(half, KIND) == ("write", 30)
-    assert teaching.judged(why, KIND) == teaching.OPEN
+    assert teaching.judged(half, KIND) == ("write", 30) and teaching.judged(why, KIND) == teaching.OPEN
     rows = teaching.exercises([lesson], KIND).split("\n")[2:]
     assert rows == [
         "| write | {ref}`here-ex-half` | `here-1`, `here-2` | 30 |",

@@ -11,8 +11,7 @@ from book.editions.learner.names import FILE
 from book.editions.learner.write import editions, publish
 from book.editions.project import Project
 from book.editions.render import KEY, render_key, write_notebook
-
-PARAMETERS = ("parameters", 'PROFILE = "smoke"', {"tags": ["parameters", "remove-cell"]})
+from tests.book.editions.conftest import PARAMETERS
 
 
 @pytest.fixture
@@ -32,18 +31,15 @@ def built(scratch, make_notebook) -> Project:
 def test_without_a_book_it_builds_one(scratch, monkeypatch):
     asked = []
     monkeypatch.setattr(lab, "build", lambda root, say: asked.append(root) or 1)
-    assert lab.prepare(Project(scratch.root)) == 1
-    assert asked == [scratch.root]
+    assert lab.prepare(Project(scratch.root)) == 1 and asked == [scratch.root]
 
 
 def test_with_a_book_it_restores_what_is_missing_and_builds_nothing(built, monkeypatch):
     monkeypatch.setattr(lab, "build", None)
-    assert lab.prepare(built) == 0
     notebook = built.lab / "01_one.ipynb"
-    assert "# One" in notebook.read_text()
+    assert lab.prepare(built) == 0 and "# One" in notebook.read_text()
     notebook.unlink()
-    assert lab.prepare(built) == 0
-    assert notebook.exists()
+    assert lab.prepare(built) == 0 and notebook.exists()
 
 
 def test_with_chapters_newer_than_the_pages_it_says_so_and_opens_what_is_there(built, make_notebook, monkeypatch):
@@ -53,8 +49,7 @@ def test_with_chapters_newer_than_the_pages_it_says_so_and_opens_what_is_there(b
     monkeypatch.setattr(lab, "build", None)
     said: list[str] = []
     assert lab.prepare(built, said.append) == 0
-    assert "notebooks of an earlier build" in said[0]
-    assert "make book" in said[0]
+    assert "notebooks of an earlier build" in said[0] and "make book" in said[0]
 
 
 @pytest.mark.slow
@@ -64,8 +59,7 @@ def test_it_opens_the_learners_folder_in_a_jupyterlab_that_shows_plain_markdown(
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/users/own")
     monkeypatch.setattr(os, "execve", lambda path, command, environment: started.update(c=command, e=environment))
     lab.main(["--no-browser"])
-    assert "--LabApp.default_url=/lab/tree/_build/lab" in started["c"]
-    assert started["c"][-1] == "--no-browser"
+    assert "--LabApp.default_url=/lab/tree/_build/lab" in started["c"] and started["c"][-1] == "--no-browser"
     folder, own = started["e"]["JUPYTER_CONFIG_PATH"].split(os.pathsep)
     assert own == "/users/own"
     page = json.loads((Path(folder) / "labconfig/page_config.json").read_text())
@@ -76,8 +70,7 @@ def test_it_opens_the_learners_folder_in_a_jupyterlab_that_shows_plain_markdown(
 def test_unknown_options_and_help_build_nothing(scratch, monkeypatch, capfd):
     monkeypatch.chdir(scratch.root)
     monkeypatch.setattr(lab, "prepare", None)
-    assert lab.main(["--nope"]) == 2
-    assert "--nope" in capfd.readouterr().err
+    assert lab.main(["--nope"]) == 2 and "--nope" in capfd.readouterr().err
     assert lab.main(["--version"]) == 0
 
 

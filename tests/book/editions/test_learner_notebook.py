@@ -72,8 +72,7 @@ def test_it_begins_with_what_to_install_and_keeps_the_parameters_open(make):
 def test_bookkeeping_is_merged_and_hidden_with_its_output(make):
     silent = {"tags": ["remove-cell"]}
     cells = make(("one", "a = 1", silent), ("two", "b = 2", silent), ("three", "a + b"))
-    assert cells["one"]["source"] == "a = 1\n\nb = 2"
-    assert "two" not in cells
+    assert cells["one"]["source"] == "a = 1\n\nb = 2" and "two" not in cells
     assert cells["one"]["metadata"]["jupyter"] == {"outputs_hidden": True, "source_hidden": True}
     assert not hidden(cells["three"])
 
@@ -85,8 +84,7 @@ def test_bookkeeping_that_nothing_uses_is_gone(make):
         ("glue", "glue('here-value', share(1))", {"tags": ["remove-cell"]}),
         ("shown", "%time share(2)", {}),
     )
-    assert "claims" not in cells
-    assert "glue" not in cells
+    assert "claims" not in cells and "glue" not in cells
     assert hidden(cells["share"])
 
 
@@ -95,8 +93,7 @@ def test_captions_and_numbers_stand_under_figures_and_tables(make):
     cells = make(("plot", "draw()", shown), ("rows", "table()"), printed={"3": ["Table 3.1", "Table 3.2"]})
     order = list(cells)
     assert order[order.index("plot") + 1] == "plot-caption"
-    assert cells["plot-caption"]["source"] == "**Figure 3.1.** As A [1999] has it."
-    assert hidden(cells["plot"])
+    assert cells["plot-caption"]["source"] == "**Figure 3.1.** As A [1999] has it." and hidden(cells["plot"])
     assert "outputs_hidden" not in cells["plot"]["metadata"]["jupyter"]
     assert cells["rows-tables"]["source"] == "**Table 3.1** and **Table 3.2** are those above."
 
@@ -153,8 +150,7 @@ def test_what_a_learner_wrote_is_not_overwritten(make_notebook, tmp_path):
     offer(first, tmp_path, said.append)  # the same edition again: nothing to say
     assert said == []
     offer(second, tmp_path, said.append)
-    assert json.loads(path.read_text()) == mine
-    assert "New." in path.with_suffix(".new.ipynb").read_text()
+    assert json.loads(path.read_text()) == mine and "New." in path.with_suffix(".new.ipynb").read_text()
     assert "03_here.ipynb holds your changes" in said[0]
 
 
@@ -167,13 +163,11 @@ def test_a_notebook_that_was_only_run_is_renewed(make_notebook, tmp_path):
     offer(first, tmp_path)
     assert json.loads(path.read_text()) == run  # nothing new: the outputs stay
     offer(second, tmp_path)
-    assert "New." in path.read_text()
-    assert "run" not in path.read_text()
+    assert "New." in path.read_text() and "run" not in path.read_text()
 
 
 def test_a_file_of_another_making_is_left_alone(make_notebook, tmp_path):
     (tmp_path / "03_here.ipynb").write_text("{half a file")
     said: list[str] = []
     offer(notebook_saying(make_notebook, "New."), tmp_path, said.append)
-    assert (tmp_path / "03_here.ipynb").read_text() == "{half a file"
-    assert len(said) == 1
+    assert (tmp_path / "03_here.ipynb").read_text() == "{half a file" and len(said) == 1

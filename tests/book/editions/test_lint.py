@@ -119,17 +119,8 @@ def without_figure(**changes):
     return change("svbnn-fig-idea", metadata={"mystnb": {"figure": figure, "image": image}})
 
 
-def minor(notebook: dict) -> dict:
-    return {**notebook, "nbformat_minor": 4}
-
-
-def foreign_kernel(notebook: dict) -> dict:
-    return {**notebook, "metadata": {"kernelspec": {"name": "my-env"}}}
-
-
-def twice(notebook: dict) -> dict:
-    notebook["cells"].append(notebook["cells"][-1])
-    return notebook
+def solved(source: str):
+    return change("svbnn-solution", source=source)
 
 
 def parameters_late(notebook: dict) -> dict:
@@ -143,11 +134,11 @@ def exercises_text(old: str, new: str):
 
 
 FAULTS = [
-    ("canonical_file", minor, "nbformat 4.5"),
+    ("canonical_file", lambda notebook: notebook | {"nbformat_minor": 4}, "nbformat 4.5"),
     ("stripped", change("svbnn-fig-idea", outputs=[{"output_type": "stream"}]), "holds outputs"),
     ("stripped", change("svbnn-fig-idea", execution_count=3), "execution count"),
     ("stripped", change("svbnn-title", metadata={"collapsed": True}), "metadata ['collapsed']"),
-    ("stripped", foreign_kernel, "notebook's metadata must be"),
+    ("stripped", lambda made: made | {"metadata": {"kernelspec": {"name": "my-env"}}}, "notebook's metadata must be"),
     ("stripped", change("svbnn-title", metadata={}), "a placeholder for each number"),
     ("stripped", add("Words.", user_expressions=[{"expression": "x"}]), "a placeholder for each number"),
     ("numbers_evaluated", add("It is {eval}`f(`."), "is not a Python expression"),
@@ -159,7 +150,7 @@ FAULTS = [
     ("readable_ids", change("svbnn-solution", id="svbnn-Solution"), "must be words"),
     ("readable_ids", change("svbnn-solution", id="svbnn-3f9a"), "must be words"),
     ("readable_ids", change("svbnn-title", id="X"), "prefix 'X'"),
-    ("readable_ids", twice, "used 2 times"),
+    ("readable_ids", lambda notebook: notebook | {"cells": 2 * notebook["cells"]}, "used 2 times"),
     ("parameters_cell", change("svbnn-parameters", metadata={}), "exactly one cell"),
     ("parameters_cell", change("svbnn-parameters", metadata={"tags": ["parameters"]}), "tag remove-cell"),
     ("parameters_cell", change("svbnn-parameters", source='PROFILE = "paper"\nSEED = 0'), "two lines"),
@@ -200,11 +191,7 @@ FAULTS = [
     ("nothing_forbidden", add("open('/home/me/x')", code), "absolute path"),
     ("nothing_forbidden", add("x = MNIST(root, download=True)", code), "downloads by itself"),
     ("nothing_forbidden", add("from torchvision.datasets import MNIST", code), "downloads by itself"),
-    (
-        "assertions_speak",
-        add("def f(x):\n    assert x > 0", code),
-        'svbnn-more: say what was expected: assert x > 0, "..."',
-    ),
+    ("assertions_speak", add("def f(x): assert x > 0", code), 'svbnn-more: say what was expected: assert x > 0, "..."'),
     ("short_lines", add("x = " + "1" * 85, code), "line 1 has 89 characters, at most 88"),
     ("short_cells", add("x = 1\n" * 36, code), "36 lines of code"),
     ("sizes", add("word"), "words; a chapter has 2,500 to 4,000"),
@@ -215,21 +202,17 @@ FAULTS = [
     ("exercises_complete", exercises_text(":label: svbnn-ex-one\n", ""), "needs a :label:"),
     ("exercises_complete", exercises_text("{hint}", "{note}"), "needs a hint"),
     ("exercises_complete", exercises_text("{solution-start} svbnn-ex-one", "{note}"), "needs a solution"),
-    ("exercises_complete", change("svbnn-solution", source=CHECKS.replace("svbnn-3", "svbnn-9")), "no such exercise"),
-    ("exercises_complete", change("svbnn-solution", source=CHECKS.replace(", strict=True", "")), "at least 3"),
-    ("exercises_complete", change("svbnn-solution", source=CHECKS.replace("nn-3", "nn-2")), "svbnn-3 of the registry"),
-    ("exercises_in_order", change("svbnn-solution", source="\n".join(CHECKS.split("\n")[::-1])), "svbnn-3, svbnn-2"),
-    ("exercises_in_order", change("svbnn-solution", source=CHECKS.replace("svbnn-1", "svbnn-4")), "svbnn-4, svbnn-2"),
+    ("exercises_complete", solved(CHECKS.replace("svbnn-3", "svbnn-9")), "no such exercise"),
+    ("exercises_complete", solved(CHECKS.replace(", strict=True", "")), "at least 3"),
+    ("exercises_complete", solved(CHECKS.replace("nn-3", "nn-2")), "svbnn-3 of the registry"),
+    ("exercises_in_order", solved("\n".join(CHECKS.split("\n")[::-1])), "svbnn-3, svbnn-2"),
+    ("exercises_in_order", solved(CHECKS.replace("svbnn-1", "svbnn-4")), "svbnn-4, svbnn-2"),
     (
         "exercises_keep_names",
-        change("svbnn-solution", source=f"plot, free = 1, 2\n{CHECKS}"),
+        solved(f"plot, free = 1, 2\n{CHECKS}"),
         "svbnn-solution: assigns plot, which cell svbnn-fig-move reads",
     ),
-    (
-        "exercises_keep_names",
-        change("svbnn-solution", source=f"def said():\n    pass\n{CHECKS}"),
-        "assigns said, which cell svbnn-title reads",
-    ),
+    ("exercises_keep_names", solved(f"def said(): ...\n{CHECKS}"), "assigns said, which cell svbnn-title reads"),
 ]
 
 
@@ -311,7 +294,7 @@ def test_an_answer_cell_assigns_nothing_that_the_chapter_reads_wherever_it_reads
 
 
 def test_a_solution_may_read_its_own_names_in_its_text():
-    notebook = change("svbnn-solution", source=f"own = 1\n{CHECKS}")(good())
+    notebook = solved(f"own = 1\n{CHECKS}")(good())
     notebook["cells"].append(markdown("svbnn-end", "It is {eval}`own`.\n\n```{solution-end}\n```"))
     assert lint.problems(chapter(notebook), "exercises_keep_names") == []
     notebook["cells"].append(markdown("svbnn-after", "It was {eval}`own`."))

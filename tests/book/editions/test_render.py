@@ -76,8 +76,7 @@ def test_a_render_that_fails_leaves_the_book_untouched(project, monkeypatch, err
     monkeypatch.setattr(render, "jupyter_book", spoiled)
     with pytest.raises(error):
         render.render(project)
-    assert (project.html / "index.html").read_text() == "old"
-    assert render.rendered(project)
+    assert (project.html / "index.html").read_text() == "old" and render.rendered(project)
     assert left(project) == ["html"]
 
 
@@ -91,8 +90,7 @@ def test_a_killed_build_leaves_the_book_and_the_next_one_tidies_up(project, root
     if place == "rendering":  # between the two renames the old pages lie aside for an instant
         assert (project.html / "index.html").read_text() == "old"
     render.tidy(project)
-    assert (project.html / "index.html").read_text() == "old"
-    assert render.rendered(project)
+    assert (project.html / "index.html").read_text() == "old" and render.rendered(project)
     assert left(project) == ["html", "sphinx"]
 
 

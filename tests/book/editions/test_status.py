@@ -60,8 +60,7 @@ def test_the_page_tells_what_was_run(scratch, root, chapter):
     project.build.mkdir()
     page = pages.written_pages(project, {"chapters/x.ipynb": chapter}, "smoke")["book/status.md"]
     assert "| [Sparse things](../chapters/x.ipynb) | smoke | 1.5 | 2 of 3 | boston |" in page
-    assert "without a test of their own: `x-three`." in page
-    assert "No results are committed yet." in page
+    assert "without a test of their own: `x-three`." in page and "No results are committed yet." in page
     assert f"| torch | {status.installed('torch')} |" in page
 
 

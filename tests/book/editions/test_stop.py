@@ -25,15 +25,9 @@ class Terminal:
         import termios
 
         self.master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        options = dict.fromkeys(("stdin", "stdout", "stderr"), slave) | {"cwd": folder, "start_new_session": True}
+        foreground = lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # noqa: E731
+        self.process = subprocess.Popen(command, preexec_fn=foreground, **options)
         os.close(slave)
         os.set_blocking(self.master, False)
         self.said = ""
@@ -84,8 +78,7 @@ def test_ctrl_c_ends_the_build_and_all_that_it_has_started(building, scratch, ma
     assert len(alive(building.started)) >= 2 * JOBS  # a process and a kernel for each chapter that runs
     building.press("\x03")
     wait_for(building.ended)
-    assert building.process.returncode == 130
-    assert "the same command goes on" in building.said
+    assert building.process.returncode == 130 and "the same command goes on" in building.said
     after = building.said.split("^C")[-1]
     assert not [line for line in after.splitlines() if "Error" in line or "Traceback" in line], after
     wait_for(lambda: not alive(building.started))

@@ -21,15 +21,8 @@ PROJECT = SimpleNamespace(root=ROOT, reports={"book/reports/01_abc": STUDY})
 
 def row(verdict="agrees", mean=2.0, published=1.0, **more):
     given = {"verdict": verdict, "mean": mean, "published": published, "error": 0.1, "quantile": 2.0, "budget": 40}
-    given |= {
-        "kind": "own",
-        "universal": False,
-        "cause": "",
-        "tried": "",
-        "published_budget": 200.0,
-        "budget_unit": "epochs",
-    }
-    return given | more
+    given |= {"kind": "own", "universal": False, "cause": "", "tried": "", "published_budget": 200.0}
+    return given | {"budget_unit": "epochs"} | more
 
 
 def found():

@@ -27,8 +27,7 @@ def test_a_folded_table_is_shown_unless_it_is_long(rows, kept):
     table = f"<table>{'<tr><td>cell</td></tr>' * rows}</table>"
     found = article(f'<div class="admonition dropdown"><p class="admonition-title">All</p>{table}</div>')
     leave_out_folds(found)
-    assert ("cell" in found.get_text()) == kept
-    assert ("Only on the screen: All" in found.get_text()) != kept
+    assert ("cell" in found.get_text()) == kept and ("Only on the screen: All" in found.get_text()) != kept
 
 
 def test_an_explorer_stands_still_at_its_first_setting():
@@ -38,8 +37,7 @@ def test_an_explorer_stands_still_at_its_first_setting():
         '<img class="bnn-print" src="data:,"></div>'
     )
     stop(found.div)
-    assert found.get_text("|") == "Try|Rate: 0.2 (on the screen this moves)"
-    assert found.img["src"] == "data:,"
+    assert found.get_text("|") == "Try|Rate: 0.2 (on the screen this moves)" and found.img["src"] == "data:,"
 
 
 @pytest.mark.parametrize(

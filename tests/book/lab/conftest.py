@@ -26,7 +26,11 @@ class Tiny:
 
     def started(self) -> Counter:
         """How often each cell (or each step of a long cell) was started."""
-        return Counter(line.split()[0] for line in self._lines())
+        return Counter(self.order())
+
+    def order(self) -> list[str]:
+        """What was started, one after another."""
+        return [line.split()[0] for line in self._lines()]
 
     def processes(self) -> set[int]:
         """The processes that computed something."""

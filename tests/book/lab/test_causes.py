@@ -57,10 +57,8 @@ def test_a_change_that_the_paper_does_not_allow_explains_nothing(shown):
 
 def test_nothing_is_shown_without_a_suspect_a_run_or_a_difference(shown):
     good = [1.0, 1.01, 0.99]
-    assert shown(good, suspects=()) == Shown() and Shown().note == ""
-    assert shown([]) == Shown()
-    assert shown(good, profile="smoke") == Shown()
-    assert shown(good, good) == Shown()
+    assert shown(good, suspects=()) == Shown() and Shown().note == "" and shown([]) == Shown()
+    assert shown(good, profile="smoke") == Shown() and shown(good, good) == Shown()
 
 
 def test_chains_that_diverge_are_explained_by_the_same_rule(shown):

@@ -45,5 +45,4 @@ def test_data_sets_may_be_needed_by_some_profiles_only():
     everywhere = Experiment(**options, data=("mnist",))
     assert everywhere.data_sets("smoke") == everywhere.data_sets("paper") == ("mnist",)
     somewhere = Experiment(**options, data={"paper": ("mnist",)})
-    assert somewhere.data_sets("smoke") == ()
-    assert somewhere.data_sets("paper") == ("mnist",)
+    assert somewhere.data_sets("smoke") == () and somewhere.data_sets("paper") == ("mnist",)

@@ -75,8 +75,7 @@ def test_patterns_choose_rows_and_unpublished_ones_decide_nothing_alone(stored):
 def test_a_mean_is_judged_by_students_t(stored, says, than, holds):
     stored(numbers(FOUR))
     found = _measured(says=says, than=than)
-    assert found.holds is holds
-    assert found.text == f"an-experiment, a, M, rmse_test: 1 ± 0.2 (n = 4), {says} {than:g}"
+    assert found.holds is holds and found.text == f"an-experiment, a, M, rmse_test: 1 ± 0.2 (n = 4), {says} {than:g}"
 
 
 @pytest.mark.parametrize(
@@ -116,16 +115,14 @@ def test_every_replicate_must(stored, values, says, than, holds):
     stored(numbers(values))
     found = _measured(says=says, than=than, tolerance=1.0, every=True)
     good = {True: len(values), None: len(values), False: len(values) - 1}[holds]
-    assert found.holds is holds
-    assert found.text.endswith(f": {says} {than:g} in {good} of {len(values)}")
+    assert found.holds is holds and found.text.endswith(f": {says} {than:g} in {good} of {len(values)}")
 
 
 @pytest.mark.parametrize(("values", "text"), [((5.0,), "5 (n = 1)"), ((5.0, 5.1), "5.05 ± 0.05 (n = 2)")])
 def test_fewer_than_three_replicates_decide_nothing(stored, values, text):
     stored(numbers(values))
     found = _measured(says="above")
-    assert (found.holds, found.why) == (None, "")
-    assert text in found.text
+    assert (found.holds, found.why) == (None, "") and text in found.text
 
 
 def test_methods_are_subtracted_in_pairs_of_replicates(stored):

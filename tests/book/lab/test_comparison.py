@@ -32,11 +32,11 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def _save(rows, profile="book", done=1):
+def _save(rows, profile="book", arrays=None, **more):
     keys = ("setting", "method", "replicate", "metric", "value", "note")
     rows = [dict(zip(keys, row, strict=False)) for row in rows]
-    about = {"cells": {"total": 1, "done": done, "failed": 0}}
-    lab.save_result({"experiment": NAME, "profile": profile, "provenance": about, "rows": rows})
+    about = {"cells": {"total": 1, "done": 1, "failed": 0}} | more
+    lab.save_result({"experiment": NAME, "profile": profile, "provenance": about, "rows": rows}, arrays)
 
 
 def _find(rows, method, metric, setting="U(-1,1)"):
@@ -46,8 +46,7 @@ def _find(rows, method, metric, setting="U(-1,1)"):
 
 def test_without_results_every_published_number_is_there_and_says_why(home):
     rows = lab.compare(NAME)
-    assert len(rows) == 28
-    assert {row["verdict"] for row in rows} == {"not run: two hours of a GPU"}
+    assert len(rows) == 28 and {row["verdict"] for row in rows} == {"not run: two hours of a GPU"}
     assert all(row["mean"] is None and row["n"] == 0 for row in rows)
     book = lab.compare(NAME, "book")
     assert book[0]["verdict"] == f"not run: no result stored; python -m book run {NAME} --profile book"
@@ -200,13 +199,11 @@ def test_a_sparser_network_is_better_only_where_it_errs_no_more(home, rmse, expe
 def test_the_data_set_is_named_as_the_copy_that_was_used(home, monkeypatch):
     cells = [Cell("U(-1,1)", "SVBNN", (0,), {"network": {"data": "cifar10"}})]
     _declare(monkeypatch, profiles={"book": lambda: cells})
-    row = {"setting": "U(-1,1)", "method": "SVBNN", "replicate": 0, "metric": "rmse_test", "value": 1.2}
     for fingerprint, title in (
         ("192923e96cc7388a1f13f5909dac540ed338664efd103a03d480e084fc5b15eb", "CIFAR-10, 1.9 % lossy"),
         ("the published one", "CIFAR-10"),
     ):
-        about = {"cells": {"total": 1, "done": 1, "failed": 0}, "data": {"cifar10": fingerprint}}
-        lab.save_result({"experiment": NAME, "profile": "book", "provenance": about, "rows": [row]})
+        _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.2)], data={"cifar10": fingerprint})
         assert _find(lab.compare(NAME), "SVBNN", "rmse_test")["data"] == title
 
 
@@ -225,10 +222,8 @@ def test_measures_that_follow_from_stored_arrays_stand_beside_the_stored_ones(ho
 
     _declare(monkeypatch, derived=derived)
     assert all(row["n"] == 0 for row in lab.compare(NAME)), "nothing follows from what is not stored"
-    rows = [{"setting": "U(-1,1)", "method": "SVBNN", "replicate": 0, "metric": "rmse_test", "value": 1.2}]
-    about = {"cells": {"total": 1, "done": 1, "failed": 0}}
     arrays = {f"U(-1,1)|SVBNN|{k}|curve": np.array([9.0, 2.0 + k]) for k in range(3)}
-    lab.save_result({"experiment": NAME, "profile": "book", "provenance": about, "rows": rows}, arrays)
+    _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.2)], arrays=arrays)
     row = _find(lab.compare(NAME), "SVBNN", "mse_test")
     assert (row["values"], row["verdict"]) == ([2.0, 3.0, 4.0], "not published")
 

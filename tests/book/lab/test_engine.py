@@ -68,8 +68,8 @@ def test_one_process_and_two_and_workers_elsewhere_give_the_same_bits(tiny, addr
         assert {row["state"] for row in run_all("smoke", **options)} == {"done"}
         assert {name: tiny.rows_text(name) for name in names} == expected and tiny.started() == once
         assert os.getpid() not in tiny.processes() and len(tiny.processes()) == 2
-        order = [line.split()[0] for line in tiny._lines()]
-        assert order.index("network:ends") < min(order.index("first"), order.index("second"))
+        ends, *users = map(tiny.order().index, ("network:ends", "first", "second"))
+        assert ends < min(users)
         assert len(lab.load_arrays("tiny-arrays", "smoke")) == 2
         assert len(list(tiny.home.glob("cache/runs/tiny-needs/*.product.pt"))) == 1
 
@@ -126,7 +126,7 @@ def test_a_run_that_is_ended_goes_on_where_it_was(tiny, address, monkeypatch, ca
     workers = {"here": [], "two processes": ["--jobs", "2"], "by address": ["--scheduler", address]}[where]
     process = tiny.start("run", "--all", "--profile", "smoke", "--budget", "1h", *workers)
     finished = 1 if where == "here" else 2
-    wait_for(lambda: tiny.started()["b:5"] and len(_finished(tiny)) == finished)
+    wait_for(lambda: tiny.started()["b:5"] and len([*tiny.home.glob("cache/runs/tiny-long/*.json")]) == finished)
     children = psutil.Process(process.pid).children(recursive=True)
     # Ctrl-C and a kill reach the whole process group
     os.kill(process.pid, how) if how == signal.SIGALRM else os.killpg(process.pid, how)
@@ -173,16 +173,6 @@ def test_an_interrupt_inside_a_destructor_is_heard(kind):
         assert signal.getsignal(kind) is signal.default_int_handler
     finally:
         signal.signal(kind, before)
-
-
-def _finished(tiny) -> list:
-    return list(tiny.home.glob("cache/runs/tiny-long/*.json"))
-
-
-def test_a_scheduler_that_does_not_answer_is_a_clear_error(tiny, monkeypatch):
-    monkeypatch.setattr("book.lab.cluster.CONNECT_SECONDS", 0.2)
-    with pytest.raises(lab.ExperimentError, match=r"no Dask scheduler .*dask worker"):
-        lab.run("tiny-good", scheduler="tcp://127.0.0.1:9")
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="a system that cannot hold signals back")

@@ -77,5 +77,4 @@ def test_every_committed_version_of_a_result_is_told_oldest_first(commit):
     for number in (1, 2):
         commit(number)
     commit(3, result=False)
-    assert list(history.versions("name", "book")) == [1, 2]
-    assert list(history.versions("name", "paper")) == []
+    assert list(history.versions("name", "book")) == [1, 2] and list(history.versions("name", "paper")) == []

@@ -18,12 +18,9 @@ ADAPTIVE = ("aeb-regression", "aeb-uci", "aeb-mnist", "aeb-fmnist", "aeb-fgsm", 
 def test_the_numbers_of_paper_000_have_the_error_of_their_test_sets(name):
     values, _ = paper_values(name)
     for value in values:
-        assert value.replicates == 1
-        assert value.tolerance == 0
-        share, official = (
-            value.mean / 100,
-            name in ("aeb-mnist", "aeb-fgsm", "aeb-resnet20"),
-        )  # ours are on the same images
+        assert (value.replicates, value.tolerance) == (1, 0)
+        share = value.mean / 100
+        official = name in ("aeb-mnist", "aeb-fgsm", "aeb-resnet20")  # ours are on the same images
         expected = 0.0 if official else 100 * math.sqrt(max(share * (1 - share), 0.0) / 10_000)
         if name == "aeb-regression":
             expected = value.mean * math.sqrt({"mse_test": 2.0, "mae_test": math.pi / 2 - 1.0}[value.metric] / 50)

@@ -63,8 +63,7 @@ def test_smoke_and_missing_results_have_no_difference(monkeypatch):
 def test_an_order_is_read_from_three_paired_runs_and_beyond_t_errors(monkeypatch, other, ordered):
     parts(monkeypatch, stored(a=[1.0, 2.0, 4.0], b=other))
     said = lab.difference("any", "s", "a", "b", "error")
-    assert said.ordered is ordered
-    assert said == {3: said, 2: f"+0.50{PM}0.00", 1: "(not run)"}[len(other)]
+    assert said.ordered is ordered and said == {3: said, 2: f"+0.50{PM}0.00", 1: "(not run)"}[len(other)]
     assert lab.difference("any", "s", "a", "b", "error", 1, sign=-1.0)[0] in "−+("
 
 

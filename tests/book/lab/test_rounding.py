@@ -72,27 +72,24 @@ def test_a_probe_says_how_large_the_last_gradients_were():
     assert not rounding.farthest(rows[0], rows[1], 1e-4)[0]
 
 
-def _start(cell, device, checkpoint):
-    _STARTED.append(cell.setting)
-    return CellResult(_step(cell, device, checkpoint).rows, product={"weight": torch.ones(2)})
-
-
 def _user(cell, device, checkpoint, products):
     products[0]["weight"].mul_(2.0)  # as a training that goes on from there
     return CellResult(rows_of(cell, {"nll": products[0]["weight"].sum()}))
 
 
-_STARTED: list[str] = []
-
-
 def test_a_needed_cell_runs_once_for_all_probes_and_neither_its_weights_nor_its_gradients_leak(monkeypatch):
-    start = Cell("start", "VD", (0,), {"rate": 0.1})
-    experiment = Experiment("n", "s", {}, _user, methods={"VD": _start})
+    begun, start = [], Cell("start", "VD", (0,), {"rate": 0.1})
+
+    def begin(cell, device, checkpoint):
+        begun.append(cell.setting)
+        return CellResult(_step(cell, device, checkpoint).rows, product={"weight": torch.ones(2)})
+
+    experiment = Experiment("n", "s", {}, _user, methods={"VD": begin})
     monkeypatch.setattr(catalog, "get", lambda name: experiment)
     monkeypatch.setattr(probes, "_MADE", {})
     users = [Cell(setting, "SBP", (0,), needs=(Need("n", start),)) for setting in "ab"]
     found = [probes.run(experiment, cell) for cell in users]
-    assert found == [[[setting, "SBP", 0, "nll", 4.0]] for setting in "ab"] and _STARTED == ["start"]
+    assert found == [[[setting, "SBP", 0, "nll", 4.0]] for setting in "ab"] and begun == ["start"]
     probes._MADE.clear()
     probes.run(experiment, start)  # what a probe itself has made serves those that need it
-    assert probes.run(experiment, users[0]) == found[0] and _STARTED == ["start", "start"]
+    assert probes.run(experiment, users[0]) == found[0] and begun == ["start", "start"]

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from bnnlib import datasets
 from bnnlib._files import StoreError
 from book import lab
 from book.lab import ExperimentError, catalog, keys, load_arrays, load_result, plan, runner
@@ -20,13 +21,13 @@ from book.lab.cells import Cell, Need
 from tests.patience import wait_for
 
 
-def test_a_second_run_computes_nothing_and_leaves_the_file(tiny, capsys):
+def test_a_second_run_computes_nothing_locks_nothing_and_leaves_the_file(tiny, monkeypatch, capsys):
     lab.run("tiny-good")
     path = tiny.home / "results" / "tiny-good.smoke.json"
     before = path.stat().st_mtime_ns
+    monkeypatch.setattr(files, "FileLock", lambda path: pytest.fail("it was locked"))
     lab.run("tiny-good")
-    assert path.stat().st_mtime_ns == before
-    assert tiny.started() == {"a": 1, "b": 1, "c": 1, "d": 1}
+    assert path.stat().st_mtime_ns == before and tiny.started() == {"a": 1, "b": 1, "c": 1, "d": 1}
     assert "4 of 4 chosen ones are known" in capsys.readouterr().err
 
 
@@ -52,7 +53,7 @@ def test_known_cells_are_computed_again_when_asked(tiny):
     assert after["provenance"]["command"].endswith('--again --only "b SVBNN [0-1]"')
 
 
-def _interrupting(monkeypatch, after: int):
+def interrupting(monkeypatch, after: int):
     """Let a run be interrupted after so many cells."""
     progress = runner._progress
 
@@ -68,7 +69,7 @@ def _interrupting(monkeypatch, after: int):
 
 def test_an_interrupted_run_of_known_cells_keeps_them_and_goes_on_where_it_stopped(tiny, monkeypatch, capsys):
     before = lab.run("tiny-good")
-    _interrupting(monkeypatch, after=1)
+    interrupting(monkeypatch, after=1)
     with pytest.raises(KeyboardInterrupt):
         lab.run("tiny-good", again=True)
     assert "interrupted: 1 of 4 cells" in capsys.readouterr().err
@@ -91,16 +92,22 @@ def test_a_known_cell_that_fails_anew_is_a_failed_one(tiny, monkeypatch):
     assert [row["metric"] for row in lab.run("tiny-needs", only="network")["rows"]] == ["rmse_test"]
 
 
-def test_what_another_run_has_written_meanwhile_is_not_written_over(tiny, monkeypatch):
+def _another_run_at(monkeypatch, place: str, **options):
+    """Let another run of cell b begin and end where a run calls this function for the first time."""
+    called = getattr(runner, place)
+
+    def other_run_first(*given):
+        monkeypatch.setattr(runner, place, called)
+        lab.run("tiny-good", only="b SVBNN", **options)
+        return called(*given)
+
+    monkeypatch.setattr(runner, place, other_run_first)
+
+
+@pytest.mark.parametrize("place", ["say", "_progress"])  # after what is known was read, and before the first cell
+def test_what_another_run_has_written_meanwhile_is_not_written_over(tiny, monkeypatch, place):
     lab.run("tiny-good")
-    progress = runner._progress
-
-    def other_run_first(outcomes, total):
-        monkeypatch.setattr(runner, "_progress", progress)
-        lab.run("tiny-good", only="b SVBNN", again=True)
-        yield from progress(outcomes, total)
-
-    monkeypatch.setattr(runner, "_progress", other_run_first)
+    _another_run_at(monkeypatch, place, again=True)
     first = {one["cell"]["setting"]: one["seconds"] for one in load_result("tiny-good", "smoke")["cells"]}
     last = {one["cell"]["setting"]: one["seconds"] for one in lab.run("tiny-good", only="d", again=True)["cells"]}
     assert [setting for setting in "abcd" if first[setting] != last[setting]] == ["b", "d"]
@@ -109,7 +116,7 @@ def test_what_another_run_has_written_meanwhile_is_not_written_over(tiny, monkey
 
 def test_another_choice_or_other_code_begins_known_cells_anew(tiny, monkeypatch):
     lab.run("tiny-good")
-    _interrupting(monkeypatch, after=1)
+    interrupting(monkeypatch, after=1)
     with pytest.raises(KeyboardInterrupt):
         lab.run("tiny-good", again=True)
     lab.run("tiny-good", only="a", again=True)
@@ -127,20 +134,6 @@ def test_a_cell_that_lacks_what_it_needs_keeps_what_is_known_of_it(tiny, monkeyp
     assert kept[0] == kept[1] and [row["metric"] for row in after["rows"] if row["setting"] == "network"] == ["error"]
 
 
-def test_what_is_written_between_reading_and_the_first_cell_is_seen(tiny, monkeypatch):
-    lab.run("tiny-good")
-    say = runner.say
-
-    def other_run_first(text):
-        monkeypatch.setattr(runner, "say", say)
-        lab.run("tiny-good", only="b SVBNN", again=True)
-
-    monkeypatch.setattr(runner, "say", other_run_first)
-    first = {one["cell"]["setting"]: one["seconds"] for one in load_result("tiny-good", "smoke")["cells"]}
-    last = {one["cell"]["setting"]: one["seconds"] for one in lab.run("tiny-good", only="d", again=True)["cells"]}
-    assert [setting for setting in "abcd" if first[setting] != last[setting]] == ["b", "d"]
-
-
 def test_a_result_is_written_by_one_at_a_time(tiny):
     lab.run("tiny-good", only="a")
     with files.locked("tiny-good", "smoke"):
@@ -151,12 +144,6 @@ def test_a_result_is_written_by_one_at_a_time(tiny):
         assert run.is_alive() and len(load_result("tiny-good", "smoke")["cells"]) == 1
     run.join()
     assert len(load_result("tiny-good", "smoke")["cells"]) == 2
-
-
-def test_where_nothing_is_new_nothing_is_locked(tiny, monkeypatch):
-    lab.run("tiny-good")
-    monkeypatch.setattr(files, "FileLock", lambda path: pytest.fail("it was locked"))
-    lab.run("tiny-good")
 
 
 def test_a_lock_that_cannot_be_made_is_a_sentence(tiny, monkeypatch):
@@ -183,14 +170,7 @@ def test_a_whole_label_chooses_one_cell_although_others_contain_it(tiny, monkeyp
 
 
 def test_cells_that_another_run_finishes_meanwhile_are_merged_too(tiny, monkeypatch):
-    progress = runner._progress
-
-    def other_run_first(outcomes, total):
-        monkeypatch.setattr(runner, "_progress", progress)
-        lab.run("tiny-good", only="b SVBNN")
-        yield from progress(outcomes, total)
-
-    monkeypatch.setattr(runner, "_progress", other_run_first)
+    _another_run_at(monkeypatch, "_progress")
     merged = lab.run("tiny-good", only="d")
     assert [row["setting"] for row in merged["rows"]] == ["b", "b", "d", "d"]
 
@@ -225,9 +205,8 @@ def test_a_fresh_clone_goes_on_from_the_committed_cells(tiny):
 def test_finished_cells_reach_the_result_one_by_one(tiny, monkeypatch):
     seen = []
     save = files.save_result
-    monkeypatch.setattr(
-        files, "save_result", lambda *all: seen.append(all[0]["provenance"]["cells"]["done"]) or save(*all)
-    )
+    counted = lambda result, *more: seen.append(result["provenance"]["cells"]["done"]) or save(result, *more)  # noqa: E731
+    monkeypatch.setattr(files, "save_result", counted)
     lab.run("tiny-good")
     assert seen == [1, 2, 3, 4]
 
@@ -235,30 +214,24 @@ def test_finished_cells_reach_the_result_one_by_one(tiny, monkeypatch):
 def test_a_raised_version_computes_again_and_the_old_rows_stay_until_then(tiny, monkeypatch):
     lab.run("tiny-arrays")
     old = tiny.rows_text("tiny-arrays")
-    experiment = lab.get("tiny-arrays")
-    again = replace(experiment, version=2)
+    again = replace(lab.get("tiny-arrays"), version=2)
     monkeypatch.setattr(catalog, "_entry", lambda name: ("tiny_experiments", again))
     result = lab.run("tiny-arrays", only="a SVBNN")
     assert tiny.started() == {"a": 2, "b": 1}
     assert [(one["cell"]["setting"], one["version"]) for one in result["cells"]] == [("a", 2), ("b", 1)]
-    assert tiny.rows_text("tiny-arrays") == old and set(load_arrays("tiny-arrays", "smoke")) == {
-        ("a", "SVBNN", 0, "curve"),
-        ("b", "SVBNN", 0, "curve"),
-    }
+    assert tiny.rows_text("tiny-arrays") == old
+    assert set(load_arrays("tiny-arrays", "smoke")) == {(one, "SVBNN", 0, "curve") for one in "ab"}
     assert [one["version"] for one in lab.run("tiny-arrays")["cells"]] == [2, 2]
 
 
 def test_other_data_are_another_cell(tiny, monkeypatch):
-    from bnnlib import datasets
-
     content = {"small-set": "the official one"}
     monkeypatch.setattr(datasets, "available", lambda name: True)
     monkeypatch.setattr(datasets, "fingerprint", content.__getitem__)
     assert lab.run("tiny-data")["cells"][0]["data"] == content
     content["small-set"] = "a lossy copy"
     keys._fingerprint.cache_clear()  # as in a new process
-    assert lab.run("tiny-data")["cells"][0]["data"] == content
-    assert tiny.started() == {"a": 2}
+    assert lab.run("tiny-data")["cells"][0]["data"] == content and tiny.started() == {"a": 2}
 
 
 def test_failures_stay_in_the_table_and_are_tried_again(tiny, monkeypatch):
@@ -301,15 +274,12 @@ def test_provenance_says_where_the_rows_come_from_and_names_nobody(tiny):
 
 
 def test_data_sets_are_fetched_before_the_first_cell_and_named_in_the_provenance(tiny, monkeypatch):
-    from bnnlib import datasets
-
     calls = []
     monkeypatch.setattr(datasets, "available", lambda name: bool(calls))
     monkeypatch.setattr(datasets, "fetch", lambda name: calls.append((name, sum(tiny.started().values()))))
     monkeypatch.setattr(datasets, "fingerprint", lambda name: f"sha256 of {name}")
     about = lab.run("tiny-data")["provenance"]
-    assert calls == [("small-set", 0)]
-    assert about["data"] == {"small-set": "sha256 of small-set"}
+    assert calls == [("small-set", 0)] and about["data"] == {"small-set": "sha256 of small-set"}
     calls.clear()  # as in a fresh clone
     lab.run("tiny-data")
     assert not calls  # nothing is left to do with it
@@ -330,14 +300,9 @@ def test_overlapping_cells_and_params_that_are_not_json_are_refused(tiny, monkey
 def test_the_key_depends_on_settings_version_needs_and_data_and_not_on_the_code(tiny):
     experiment = lab.get("tiny-good")
     cell = Cell("a", "SVBNN", (0, 1), {"epochs": 3})
-    others = [
-        Cell("b", "SVBNN", (0, 1), {"epochs": 3}),
-        Cell("a", "VBNN", (0, 1), {"epochs": 3}),
-        Cell("a", "SVBNN", (0, 2), {"epochs": 3}),
-        Cell("a", "SVBNN", (0, 1), {"epochs": 4}),
-        Cell("a", "SVBNN", (0, 1), {"epochs": 3}, (Need("tiny-good", Cell("b", "SVBNN", (0,))),)),
-        Cell("a", "SVBNN", (0, 1), {"epochs": 3}, (Need("tiny-good", Cell("c", "SVBNN", (0,))),)),
-    ]
+    changes = [{"setting": "b"}, {"method": "VBNN"}, {"replicates": (0, 2)}, {"params": {"epochs": 4}}]
+    changes += [{"needs": (Need("tiny-good", Cell(setting, "SVBNN", (0,))),)} for setting in "bc"]
+    others = [replace(cell, **change) for change in changes]
     same = keys.identity(experiment, Cell("a", "SVBNN", (0, 1), {"epochs": 3}))
     assert keys.identity(experiment, cell) == same == keys.identity(lab.get("tiny-failing"), cell)
     assert keys.identity(replace(experiment, version={"SVBNN": 2}), cell) != same

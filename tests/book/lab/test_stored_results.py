@@ -17,5 +17,4 @@ def test_a_stored_result_has_a_checksum_and_every_cell_a_commit(path):
     assert result["rows"]
     for about in result["cells"]:
         assert re.fullmatch("[0-9a-f]{40}", about["commit"]), about["cell"]
-        assert about.get("commit_from", "history") == "history"
-        assert not about.get("dirty")
+        assert about.get("commit_from", "history") == "history" and not about.get("dirty")
