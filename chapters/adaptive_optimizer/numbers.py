@@ -15,7 +15,7 @@ from chapters.adaptive_optimizer.figures.images import settings
 from chapters.adaptive_optimizer.figures.results import ERROR, EXAMPLES, METHODS
 from chapters.adaptive_optimizer.problems import PROBLEMS
 
-AVO, DENSE, MAGNITUDE, LASSO = "AVO", "AVO, dense", "magnitude", "group lasso"
+AVO, DENSE, MAGNITUDE = "AVO", "AVO, dense", "magnitude"
 EVERY_LAYER = "AVO, every layer"
 OTHERS = METHODS[1:]
 WARM_UPS = ("AVO, no warm-up", "AVO, long warm-up")
@@ -123,16 +123,11 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
             said[f"lost-{number}-{method}"] = counted(_found(rows, name, method, "false_negatives") > 0)
         kept = _found(rows, name, WARM_UPS[1], "false_positives")
         said[f"kept-{number}"] = lab.number(kept.mean() if len(kept) else None, "{:.0f}")
-    right = {}
-    for method in (AVO, "AVO, no noise", LASSO):
-        right[method] = _joined([_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES])
-        said[f"exact-all-{method}"] = counted(right[method])
-    for name in EXAMPLES[1:]:
-        false, missed = (_found(rows, name, LASSO, f"false_{kind}") for kind in ("positives", "negatives"))
-        kept = false + PROBLEMS[name].relevant - missed
-        assert not ((kept > 1) & (kept < 0.99 * PROBLEMS[name].sizes[0])).any(), f"{name}: the group lasso, all or none"
-    assert not right[LASSO].any(), "the group lasso selects exactly in no data set"
-    noisy, quiet, _ = right.values()
+    noisy, quiet = (
+        _joined([_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES])
+        for method in (AVO, "AVO, no noise")
+    )
+    said |= {f"exact-all-{AVO}": counted(noisy), "exact-all-AVO, no noise": counted(quiet)}
     said["exact-quiet-only"] = lab.number(None)
     if len(noisy) == len(quiet) > 0:
         assert not (noisy & ~quiet).any(), "without noise the selection is exact wherever it is with noise"
@@ -150,7 +145,6 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
     both = len(later) == len(ours) > 0
     said[f"freed-{WARM_UPS[1]}"] = counted(later[ours > STUCK] <= STUCK) if both else lab.number(None)
     assert not both or (later <= STUCK).all(), "example 3: a long warm-up is stuck on none"
-    said["exact-magnitude"] = counted(_found(rows, EXAMPLES[2], MAGNITUDE, "exact_selection") > 0)
     constants = _joined([constant(rows, name, AVO) for name in EXAMPLES])
     said["constant"] = lab.number(int(constants.sum()) if len(constants) else None, of=[constants])
     return said
@@ -284,18 +278,8 @@ def _images() -> dict[str, str]:
             (settings("ResNet20")[1], dense),
         )
     )
-    for key, lost in (("lost", ahead), ("aligned-lost", aligned)):
-        said[key] = lab.number(-lost.mean() if len(lost) else None, "{:.0f}", of=[lost])
     known = len(aligned) == len(ahead) >= 3
     assert not known or lab.shows(_gap(aligned, ahead), 1), "with a clock from 0 the method loses less"
-    less = 100.0 * (1.0 - aligned / ahead) if known else aligned
-    said["clock"] = lab.number(f"{less.min():.0f} to {less.max():.0f}" if known else None, of=[less])
-    (large,) = settings("ResNet-18")
-    said["zeros-18"] = lab.mean(lab.stored_values(CIFAR, large, AVO, "zeros"), "{:.1f}")
-    for key, method in (("less-dense", AVO), ("magnitude", MAGNITUDE)):
-        lost, _, n = lab.paired_difference(CIFAR, large, DENSE, method, "accuracy")
-        assert n <= 1, "the text speaks of one run of ResNet-18"
-        said[f"{key}-18"] = lab.number(lost if n else None, "{:.1f}", runs=n)
     return {f"cifar-{key}": text for key, text in said.items()}
 
 

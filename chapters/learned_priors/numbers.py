@@ -1,8 +1,6 @@
 """Numbers from the store that the chapter on learned priors says in its text."""
 
-import math
 from collections.abc import Mapping
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +8,6 @@ import torch
 
 from bnnlib.sampling import split_r_hat
 from book import lab
-from book.lab.known import Values
 from book.lab.queries import Rows
 from chapters.learned_priors.experiments import coverage, frozen, script, slab
 from chapters.learned_priors.figures.slab import em_chains, em_gone_by, kept_on_grid
@@ -39,10 +36,9 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     return (
         _theory()
         | _slab()
-        | _regression()
-        | _script(rows["regression"])
+        | _regression(rows["regression"])
         | _intervals()
-        | _data_sets(rows["uci"])
+        | _data_sets()
         | _images(rows)
         | _residual(rows["resnet20"])
     )
@@ -94,8 +90,9 @@ def _slab() -> dict[str, str]:
     return found
 
 
-def _regression() -> dict[str, str]:
+def _regression(rows: Rows) -> dict[str, str]:
     name, shown = "aeb-regression", "v0=0.1, sigma=1"
+    _unexplained(rows)
     found = {
         f"table-gap-{k}": lab.difference(name, s, "SGLD-SA", "SGLD-EM", "mse_test", 1) for k, s in TABLE_ONE.items()
     }
@@ -106,24 +103,11 @@ def _regression() -> dict[str, str]:
     for key in ("hard-1", "hard-2"):
         held = lab.stored_values(name, TABLE_ONE[key], "SGLD-SA", "included")
         assert not len(held) or held.max() < 3, "with the falling w_k and the sharp spike no slab holds three weights"
-    sigma = lab.stored_values(name, shown, "SGLD-SA", "sigma")
-    # by the prior, of a response given the three coefficients: noise, and 1,000 spikes of variance 2 (v0 sigma)^2
-    by_prior = sigma.mean() ** 2 * (1 + 2 * coverage.SPIKE_SCALE**2 * 1000) if len(sigma) else None
-    constant, held, lost = "SGLD-SA, w=0.1", 0, 0
-    for key, setting in TABLE_ONE.items():
-        _holds(name, setting, "SGLD-SA", constant, "mse_test", 0)
-        if key.startswith("hard"):
-            inside = lab.stored_values(name, setting, constant, "included")
-            held, lost = held + int((inside > 2).sum()), int((inside == 0).sum()) if key == "hard-2" else lost
     found |= {
-        "constant-held": lab.number(held if len(caught) else None),
-        "constant-caught": lab.number(lost if len(caught) else None),
         **_table_frozen(),
         "table-caught": lab.number(int(caught.sum()) if len(caught) else None),
         "table-covered": _average(name, shown, "SGLD-SA", "covered", form="{:.0f}", scale=100 / 3),
         "table-covered-em": _average(name, shown, "SGLD-EM", "covered", form="{:.0f}", scale=100 / 3),
-        "table-sigma": _average(name, shown, "SGLD-SA", "sigma", form="{:.2f}"),
-        "table-by-prior": lab.number(by_prior, "{:.1f}", of=[sigma]),
         "frozen-exact": _average(name, shown, "SGLD, no L1", "mse_test_exact", form="{:.0f}"),
         "frozen-ridge": _average(name, shown, "SGLD, no L1", "mse_test", form="{:.0f}"),
     }
@@ -147,47 +131,14 @@ def _table_frozen() -> dict[str, str]:
     return found
 
 
-def _script(rows: Rows) -> dict[str, str]:
-    """Which programs can have printed the frozen prior's errors at sigma = 2, by the rule of `script`."""
+def _unexplained(rows: Rows) -> None:
+    """Assert that neither the published code nor a fault of ours explains the frozen prior's error at sigma = 2."""
     found = [row for row in rows if row["method"] == "SGLD" and row["setting"].endswith("sigma=2")]
-    printed = {row["metric"]: row["published"] for row in found if row["published"] is not None}
-    exact, port = (partial(lab.stored_values, name) for name in ("aeb-script-exact", "aeb-script"))
-    low = exact("sigma=2", "script", "mse_test_low")
-    assert not len(low) or low.min() > printed["mse_test"], "the published code did not print the error at sigma = 2"
-    variance = exact("sigma^2=2", "script", "mae_test_low")
-    assert not len(variance) or variance.min() > printed["mae_test"], "nor, hardly, did it with 2 as the variance"
-    parted = [port("sigma=2", name, "parted") for name in script.OURS]
-    errors = {chain: port(*chain, "mse_test") for chain in script.CHAINS}
-    landing = [chain for chain in errors if all(_may_be_one_of(port(*chain, key), printed[key]) for key in printed)]
-    every = [value for chain in landing for value in errors[chain]]
-    alike = [errors[chain] for chain in landing if script.PROGRAMS[chain[1]].laplace]
-    if stored := len(parted[0]) > 0:
-        wanted = [chain for chain in errors if chain[0] == "sigma=2" and script.PROGRAMS[chain[1]].laplace]
-        assert np.max(parted) < 0.01, "our code is the script"
-        assert landing == [*wanted, ("sigma^2=2", "script")], "those with the lasso land, and that of the variance"
-        assert min(every) > printed["mse_test"], "no chain of them has an error as small as the printed one"
-    return {
-        "script-sets": lab.number(len(low) or None, of=[low]),
-        "script-low": lab.number(low.min() if len(low) else None, "{:,.0f}", of=[low]),
-        "script-parted": lab.number(np.max(parted) if stored else None, "{:.4f}", of=parted),
-        "script-programs": lab.number(len(errors) if stored else None),
-        "script-landing": lab.number(len(landing) if stored else None, of=errors.values()),
-        "script-lasso": lab.number(len(alike) if stored else None, of=alike),
-        "script-alike": lab.number(100 * _apart(alike) if stored else None, "{:.1f}", of=alike),
-        "script-chains": lab.number(len(every) if stored else None, of=errors.values()),
-        "script-least": lab.number(min(every) if stored else None, "{:.0f}", of=errors.values()),
-    }
-
-
-def _apart(several: list[Values]) -> float:
-    """By which share of the smallest the values of several programs differ on a data set, at most."""
-    return float(np.max(np.max(several, 0) / np.min(several, 0) - 1.0))
-
-
-def _may_be_one_of(values: Values, number: float) -> bool:
-    """Whether a number lies in the interval of 95 % for one more of some values; False of less than two."""
-    mean, error, n = lab.estimate(values)
-    return bool(abs(number - mean) <= lab.half(error * math.sqrt(n + 1), n))  # of the mean and of one more
+    printed = max((row["published"] or 0.0 for row in found if row["metric"] == "mse_test"), default=0.0)
+    low = lab.stored_values("aeb-script-exact", "sigma=2", "script", "mse_test_low")
+    assert not len(low) or low.min() > printed, "the published code did not print the error at sigma = 2"
+    parted = [lab.stored_values("aeb-script", "sigma=2", one, "parted") for one in script.OURS]
+    assert not len(parted[0]) or np.max(parted) < 0.01, "our code is the script"
 
 
 def _theory() -> dict[str, str]:
@@ -240,24 +191,14 @@ def _intervals() -> dict[str, str]:
         found[f"cover-r-hat-{key}"] = lab.number(r_hat.max() if len(r_hat) else None, "{:.2f}", of=[r_hat])
     inside = [lab.stored_values(name, where, coverage.METHODS[0], f"covered_beta{j}") for j in (1, 2, 3)]
     misses = [int((column == 0).sum()) for column in inside] if len(inside[0]) else None
-    slabs = [[lab.stored_values(name, where, m, f"rho_beta{j}") > 0.5 for j in (1, 2, 3)] for m in coverage.METHODS]
-    spike = ~slabs[0][2]
+    spike = lab.stored_values(name, where, coverage.METHODS[0], "rho_beta3") <= 0.5
     if len(spike):
         assert spike[inside[1] == 0].all(), "where beta_2 is missed, the spike holds beta_3"
-        held, kept, owned = (int(np.sum(slabs[place])) for place in (1, 4, 0))
-        assert 3 * held < owned and kept > owned - 3, "with sigma held most leave the slab, but not with its widths"
     gains = {}
     for key, sign in (("sigma", 0), ("slab", 1), ("both", 1), ("widths", 0), ("one", 1)):
         gains[key] = lab.difference(name, where, keys[key], coverage.METHODS[0], "covered_three", 0)
         _holds(name, where, keys[key], coverage.METHODS[0], "covered_three", sign)
-    _holds(name, where, keys["one"], coverage.METHODS[0], "covered_beta2", 0)
-    for key, method in {"held": keys["one"], "missed": coverage.METHODS[0]}.items():
-        second = lab.stored_values(name, where, method, "covered_beta2")
-        found[f"neighbor-{key}"] = lab.number(int(second.sum()) if len(second) else None, of=[second])
     return found | {
-        "cover-rest": _average(name, where, coverage.METHODS[0], "rest", form="{:.1f}"),
-        "cover-held-sigma": lab.number(int(np.sum(slabs[1])) if len(spike) else None),
-        "cover-held-widths": lab.number(int(np.sum(slabs[4])) if len(spike) else None),
         "cover-gain-widths": gains["widths"],
         "cover-gain-one": gains["one"],
         "cover-misses-2": lab.number(None if misses is None else misses[1]),
@@ -265,7 +206,6 @@ def _intervals() -> dict[str, str]:
         "cover-gain": gains["slab"],
         "cover-gain-sigma": gains["sigma"],
         "cover-gain-both": gains["both"],
-        "cover-misses": lab.number(None if misses is None else sum(misses)),
         "cover-misses-3": lab.number(None if misses is None else misses[2]),
         "cover-spike-3": lab.number(int(spike.sum()) if len(spike) else None),
     }
@@ -280,11 +220,8 @@ def _better(other: str, metric: str, splits: str = "") -> str:
     return lab.number(f"{sides.count(-1)}{names and f' ({names})'}" if known else None, ordered=True)
 
 
-def _data_sets(uci: Rows) -> dict[str, str]:
+def _data_sets() -> dict[str, str]:
     name = "aeb-logistic"
-    energy = [row for row in uci if row["setting"] == "energy" and row["published"] is not None and row["n"]]
-    gaps = [abs(row["mean"] - row["published"]) for row in energy]
-    assert all(gap < 0.1 * row["published"] for gap, row in zip(gaps, energy, strict=True)), "all land beside theirs"
     asked, ended = (
         len(lab.stored_values("aeb-uci", one, "A-SGHMC-SA", "rmse_test"))
         for one in ("concrete", "concrete, published step")
@@ -294,7 +231,6 @@ def _data_sets(uci: Rows) -> dict[str, str]:
         **_start_of_the_frozen(),
         "logistic-em": lab.difference(name, "v0=0.1", "SGLD-SA", "SGLD-EM", "accuracy", 1),
         "logistic-em-sharp": lab.difference(name, "v0=0.01", "SGLD-SA", "SGLD-EM", "accuracy", 1),
-        "uci-energy": lab.number(max(gaps, default=None), "{:.2f}"),
         "uci-diverged": lab.number(f"{asked - ended} of {asked}" if ended else None),
         **{
             f"uci-{key}-{what}{rule}": _better(other, metric, splits)
@@ -358,7 +294,9 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
             found[f"{key}-{m}"] = lab.difference(name, setting, learned, m, "accuracy", digits[key], profile=SHORT)
         both = (setting, f"DA-{setting}")
         plain, augmented = (lab.stored_values(name, one, learned, "accuracy", SHORT) for one in both)
-        found[f"{key}-augmented"] = _mean_gap([b - a for a, b in zip(plain, augmented, strict=False)])
+        gaps = [b - a for a, b in zip(plain, augmented, strict=False)]
+        assert lab.shows(lab.estimate(gaps), -1 if key == "fashion" else 0), "augmentation: undecided, and against it"
+        found[f"{key}-augmented"] = _mean_gap(gaps)
     for where in (mnist, fashion):
         for method in rivals:
             _holds(*where, learned, method, "accuracy", 0, SHORT)
@@ -426,8 +364,7 @@ def _attacks() -> dict[str, str]:
         above = _above_guessing(name, sizes, "Dropout", metric)
         found[f"{key}-above-Dropout"] = lab.number(None if above is None else len(above))
         if above is not None and key == "fgsm":
-            assert above == ["Fashion-MNIST zeta=0.1"], "above guessing one comparison is decided for Dropout"
-            assert not _above_guessing(name, sizes, "Vanilla", metric), "and none for Vanilla"
+            assert 2 * len(above) < behind, "Dropout wins most of its comparisons at the level of guessing"
         assert above is None or key == "fgsm" or len(above) == behind, "by the raw gradient all are above guessing"
     found |= _raw(name, mnist)
     sizes = [f"MNIST, PGD zeta={size:g}" for size in (0.05, 0.1, 0.2)]
