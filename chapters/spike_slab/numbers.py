@@ -18,7 +18,6 @@ from chapters.spike_slab.experiments.simulations import NUM_INTERVAL_DRAWS, NUM_
 ONE_A, ONE_B, TWO, SWEEP, MNIST = "simulation-1a", "simulation-1b", "simulation-2", "lambda", "mnist"
 UNIFORM, NORMAL, KAIMING = "U(-1,1)", "N(0,1)", "N(0,1), Kaiming start"
 SLAB = "sigma0^2=2"  # that of the paper's text
-TENTH = "candidate kl_scale=1, prior_inclusion_probability=0.1"  # of the search on MNIST: a smaller price
 SMALLEST, SMALL = (SWEEP, "2/lambda=1e-200", "SVBNN"), (SWEEP, "2/lambda=1e-100", "SVBNN")
 BAYESIAN = ("VBNN", "VD", "HS-BNN")
 RIVALS = (*BAYESIAN, "AGP", "LOT")
@@ -43,25 +42,14 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     near = None in responses or all(abs(value - perfect) < 0.5 for value in responses)
     assert near, f"Simulation I (A): coverage of responses within half a point of {perfect:.2f} %: {responses}"
     said["1a-perfect-response"] = f"{perfect:.1f}"
-    apart = {
-        row["method"]: abs(row["mean"] - row["published"])
-        for row in rows[ONE_A]
-        if row["metric"] == "coverage" and row["mean"] is not None and row["profile"] != "smoke"
-    }
-    near = not apart or (max(apart["VBNN"], apart["HS-BNN"]) < 5.0 < apart["VD"] < 30.0 < apart["SVBNN"])
-    assert near, f"Simulation I (A): coverage near two of the published ones, below VD's, far below ours: {apart}"
+    covered = _values(ONE_A, "dense", "SVBNN", "coverage")
+    assert lab.shows(lab.estimate(covered - 67.5), -1), "Simulation I (A): the bands of the mean cover far too little"
     said["1a-lot"] = lab.difference(f"svbnn-{ONE_A}", "dense", "LOT", "VBNN", "rmse_test", 4)
     said["1a-ours"] = lab.difference(f"svbnn-{ONE_A}", "dense", "SVBNN", "VBNN", "rmse_test", 4)
-    two = {name: lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", name) for name in ("rmse_test", "fnr")}
-    said["2-rmse"], said["2-fnr"] = lab.number(two["rmse_test"], "{:.2f}"), lab.number(two["fnr"], "{:.0f}")
-    said["2-slab"] = lab.number(lab.stored_mean(rows[TWO], f"{UNIFORM}, sigma0^2=2", "SVBNN", "rmse_test"), "{:.2f}")
+    said["2-rmse"] = lab.number(lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", "rmse_test"), "{:.2f}")
+    said["2-slab"] = lab.number(lab.stored_mean(rows[TWO], f"{UNIFORM}, {SLAB}", "SVBNN", "rmse_test"), "{:.2f}")
     said["2-next"] = lab.difference(f"svbnn-{TWO}", UNIFORM, "SVBNN", "AGP", "rmse_test", 2)
-    ours, *others = (_values(TWO, UNIFORM, method, "rmse_test") for method in ("SVBNN", "AGP", *BAYESIAN, "LOT"))
-    least = min((other.mean() for other in others if other.size), default=0.0)
-    assert not others[0].size or others[0].mean() == least, "Simulation II: AGP is the next after SVBNN"
-    said["2-agp-active"] = lab.number(lab.stored_mean(rows[TWO], UNIFORM, "AGP", "sparsity"), "{:.0f}")
     said["2-agp-fpr"] = lab.number(lab.stored_mean(rows[TWO], UNIFORM, "AGP", "fpr"), "{:.0f}")
-    said["2-next-below"] = lab.number((others[0] < ours).sum() if ours.size else None, of=[ours, others[0]])
     errors = {rival: _values(ONE_B, "sparse", rival, "rmse_test") for rival in RIVALS}
     next_ = min(RIVALS, key=lambda rival: errors[rival].mean() if errors[rival].size else math.inf)
     said["1b-next"] = lab.difference(f"svbnn-{ONE_B}", "sparse", "SVBNN", next_, "rmse_test", 2)
@@ -89,23 +77,18 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
 
 
 def _contraction() -> dict[str, str]:
-    """Slopes of the distance on the theorem's bound, from the published start and from the teacher ("-at")."""
-    said, last = {}, {}
-    for teacher in ("sparse", "dense"):
-        for key, method in ((teacher, "SVBNN"), (f"{teacher}-at", "SVBNN, from the teacher")):
-            slope = _values("contraction", teacher, method, "slope_rate")
-            said[f"rate-{key}"] = lab.number(slope.mean() if slope.size else None, "{:.1f}", slope.size or None)
-            assert lab.shows(lab.estimate(slope - 1.0), 1 if key == "sparse" else -1), (
-                f"the slope of {key} is elsewhere"
-            )
-            last[key] = [_values("contraction", f"{teacher}, n={n}", method, "hellinger") for n in ("4,000", "8,000")]
-    assert said["rate-dense"] == said.pop("rate-dense-at"), "the dense teacher: the same slope from both starts"
-    for key in ("sparse", "sparse-at"):
-        fewer, more = last[key]
+    """Slopes of the distance on the bound for the sparse teacher, from the usual start and from the teacher ("-at")."""
+    said, nearer = {}, {}
+    for key, method, side in (("sparse", "SVBNN", 1), ("sparse-at", "SVBNN, from the teacher", -1)):
+        slope = _values("contraction", "sparse", method, "slope_rate")
+        said[f"rate-{key}"] = lab.number(slope.mean() if slope.size else None, "{:.1f}", slope.size or None)
+        assert lab.shows(lab.estimate(slope - 1.0), side), f"the slope of {key} is elsewhere"
+        nearer[key], fewer, more = (
+            _values("contraction", f"sparse, n={n}", method, "hellinger") for n in ("250", "4,000", "8,000")
+        )
         assert not lab.shows(lab.estimate(more - fewer), -1) or not more.size, f"the distance still falls: {key}"
-    for key, n in (("first", "250"), ("last", "8,000")):
-        kept = _values("contraction", f"dense, n={n}", "SVBNN", "sparsity")
-        said[f"rate-kept-{key}"] = lab.number(kept.mean() if kept.size else None, "{:.0f}", kept.size or None)
+    gap = lab.estimate(nearer["sparse"] - nearer["sparse-at"])
+    assert lab.shows(gap, 1), "at small n a start at the teacher ends nearer to it"
     return said
 
 
@@ -135,13 +118,14 @@ def _starts() -> dict[str, str]:
 def _normal() -> dict[str, str]:
     """Simulation II with normal inputs: both starts and slabs, and the better start beside the rivals."""
     said = {}
-    forms = {"": ("rmse_test", "{:.2f}"), "-active": ("sparsity", "{:.0f}"), "-fpr": ("fpr", "{:.0f}")}
-    shown = {"": NORMAL, "-kaiming": KAIMING, "-slab": f"{NORMAL}, {SLAB}", "-both": f"{KAIMING}, {SLAB}"}
+    forms = {"": ("rmse_test", "{:.2f}"), "-fpr": ("fpr", "{:.0f}")}
+    shown = {"": NORMAL, "-kaiming": KAIMING}
     for (key, setting), (name, (metric, form)) in itertools.product(shown.items(), forms.items()):
         found = _values(TWO, setting, "SVBNN", metric)[:10]  # as many as the other starts have
         said[f"2-normal{key}{name}"] = lab.number(found.mean() if found.size else None, form, found.size or None)
-    for slab, what in itertools.product(("slab", "both"), ("active", "fpr")):
-        del said[f"2-normal-{slab}-{what}"]
+    for start, slab in itertools.product((NORMAL, KAIMING), ("", f", {SLAB}")):
+        errors = _values(TWO, start + slab, "SVBNN", "rmse_test")
+        assert lab.shows(lab.estimate(errors - 1.21), 1), f"normal inputs: above the published error from {start}{slab}"
     half = PROBLEMS["2-normal"].num_samples / 2
     old, new = (
         half * _values(TWO, one, "SVBNN", "rmse_train") ** 2 + _values(TWO, one, "SVBNN", "kl")
@@ -305,13 +289,6 @@ def _coverage() -> dict[str, str]:
     tempered = [mean for (one, metric), mean in grid.items() if "KL x 0.1" in one and metric == "coverage" and mean]
     lowest = not tempered or (len(tempered) == 9 and min(tempered) == grid[_RUNS["tempered"], "coverage"])
     assert lowest, f"the tempered run of the table is the lowest of nine: {tempered}"
-    sparse = [
-        row["mean"]
-        for row in lab.compare("svbnn-coverage")
-        if row["setting"].startswith("sigma=") and row["metric"] == "coverage" and row["mean"]
-        if _values("coverage", row["setting"], "SVBNN", "sparsity").mean() < 10.0
-    ]
-    said["1a-sparse-most"] = lab.number(max(sparse, default=None), "{:.0f}", 5 if sparse else None, ordered=True)
     r_hat, exact = (_values("coverage", "exact posterior", "MCMC", one) for one in ("r_hat", "coverage"))
     good = r_hat < 1.1
     assert not exact.size or (~good).sum() == 1, "the chains of the exact posterior disagree on one data set"
@@ -326,10 +303,6 @@ def _coverage() -> dict[str, str]:
     weights = num_network_parameters(PROBLEMS["1a"].sizes)
     assert not exact.size or np.abs(exact - band)[good].max() < 3.0, "where chains agree they cover as a constant does"
     assert not share.size or 1.0 <= share[good].min() / 100 * weights <= share[good].max() / 100 * weights < 2.5
-    said["1a-band-least"], said["1a-band-most"] = (
-        lab.number(pick(band[good]) if exact.size else None, "{:.0f}", of=[exact]) for pick in (np.min, np.max)
-    )
-    said["1a-exact-r-hat"] = lab.number(r_hat.max() if r_hat.size else None, "{:.1f}", of=[r_hat])
     return said
 
 
@@ -345,12 +318,9 @@ def _trap() -> dict[str, str]:
         above = lab.side(*lab.estimate(other - best_there)) > 0
         assert not other.size or above == worse, f"the valley of {place} is elsewhere: {value}"
     assert inclusion_probability_for(PROBLEMS["2-uniform"].sizes, 3_000, 3) < 1e-20, "delta = 3 lies beyond the valley"
-    plateau, (empty, kept) = _values(*SMALLEST, "rmse_train"), trapped()
+    empty, kept = trapped()
     return {
         "opt-less-tenth": lab.gap(*gap),
-        "opt-below": lab.number((best < tenth).sum() if best.size else None, of=[best]),
-        "opt-of": lab.number(best.size or None, of=[best]),
-        "plateau": lab.number(np.median(plateau) if plateau.size else None, "{:.2f}"),
         "trap-kept": lab.number(kept.min() if kept.size else None, "{:,.0f}"),
         "trap-empty": lab.number(empty.min() if empty.size else None, "{:,.0f}"),
     }
@@ -376,15 +346,11 @@ def _mnist() -> dict[str, str]:
         "exact-epochs": epochs("exact"),
         "tempered-epochs": epochs("tempered"),
         "exact-error": mean("exact", "accuracy", "{:.1f}", error),
-        "exact-early-error": mean("exact", "accuracy_validation_early_stop", "{:.1f}", error),
         "exact-active": mean("exact", "sparsity", "{:.2f}"),
-        "exact-price": mean("exact", "kl_per_active_weight", "{:.0f}"),
         "exact-selected": mean("exact", "sparsity_selected", "{:.2f}"),
         "exact-selected-error": mean("exact", "accuracy_selected", "{:.1f}", error),
         "exact-objective": mean("exact", "negative_elbo_nats", "{:,.0f}"),
         "empty-objective": mean("exact", "nll_null_nats", "{:,.0f}"),
-        "tenth-active": mean(TENTH, "active", "{:.1f}"),
-        "tenth-error": mean(TENTH, "accuracy_validation", "{:.1f}", error),
         "tempered-error": mean("tempered", "accuracy", "{:.1f}", error),
         "tempered-active": mean("tempered", "sparsity", "{:.1f}"),
         "tempered-scale": lab.number(CHOSEN["kl_scale"]),
