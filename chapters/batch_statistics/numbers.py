@@ -7,13 +7,12 @@ from itertools import product
 
 import numpy as np
 import torch
-from scipy import stats
 
 from book import lab
 from book.lab.queries import Rows
 from chapters.batch_statistics.experiments.cifar5 import DRAWN
 from chapters.batch_statistics.experiments.images import _distance
-from chapters.batch_statistics.experiments.real_noise import ARITHMETIC, HEATS, REAL
+from chapters.batch_statistics.experiments.real_noise import HEATS, REAL
 from chapters.batch_statistics.experiments.whole_batches import EPOCHS, STORED, WHOLE
 from chapters.batch_statistics.figures.results import CONTROL, PLACES
 
@@ -36,7 +35,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
         rows: as every chapter gives them; most texts are of paired networks, which the store has and rows have not.
     """
     _claims()
-    return _published(rows["mnist"]) | _gains() | _controls() | _temperatures() | _fits() | _whole() | _noise()
+    return _published(rows["mnist"]) | _gains() | _controls() | _temperatures() | _whole() | _noise()
 
 
 def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
@@ -89,7 +88,6 @@ def _gains() -> dict[str, str]:
     for place in SETTINGS:
         for metric in ("nll", "auroc"):
             texts[f"gain-{place}-{metric}"] = _difference(place, "SBN", "BN", metric)
-    texts["gain-drawn-error"] = _difference("drawn", "SBN", "BN", "error_test")
     pair = [_values("lenet", method, "auroc") for method in ("SBN", "BN")]
     rises = np.greater(*pair) if len(pair[0]) == len(pair[1]) else []
     up = f"{sum(rises)} of {len(rises)}" if len(rises) else None
@@ -111,14 +109,10 @@ def _controls() -> dict[str, str]:
             texts |= {f"{name}-averages": _difference(place, CONTROL, "BN", metric)}
             texts |= {f"{name}-noise": _difference(place, "SBN", CONTROL, metric)}
     for place in NETWORKS:
-        # the draws of an image, and the same with the deviations of another image
-        texts[f"exchanged-{place}"] = lab.gap(*_across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own"), 2)
         for what in ("margin", "spread"):
             for kind in KINDS:
                 value = _mean(place, CONTROL, f"{what}_{kind}")
                 texts[f"{what}-{place}-{kind}"] = lab.number(value, "{:.1f}" if what == "margin" else "{:.2f}")
-    ranks = [value for place in NETWORKS for value in _values(place, CONTROL, "entropy_rank")]
-    texts["entropy-rank"] = lab.number(min(ranks) if ranks else None, "{:.3f}")
     return texts
 
 
@@ -150,14 +144,13 @@ def _whole() -> dict[str, str]:
                 texts[place] = lab.difference("sbn-batches", setting, method, WHOLE, metric, digits)
             value = _average("sbn-batches", setting, method, "tv_whole")
             texts[f"whole-{epochs}-{key}-tv"] = lab.number(value, "{:.1f}")
-        texts[f"whole-{epochs}-nearer"] = lab.difference("sbn-batches", setting, "BN", "SBN", "tv_whole", 1)
         texts[f"whole-{epochs}-real"] = lab.difference("sbn-batches", setting, REAL, "SBN", "auroc")
     return texts
 
 
 def _noise() -> dict[str, str]:
-    """Networks of LeNet-5 trained again: temperatures on both sides, spreads, exchanges, averages and fits."""
-    texts = {"again-nll": lab.difference(*AGAIN, REAL, "BN", "nll_scaled", 3)}
+    """Networks of LeNet-5 trained again: temperatures on both sides, spreads, draws and fits."""
+    texts = {}
     shown = {"auroc": "auroc", "both": "auroc_scaled"} | {f"T{heat:.0f}": f"auroc_T{heat:.0f}" for heat in HEATS}
     for key, place in (("again", AGAIN), ("five", AGAIN_FIVE)):
         texts |= {f"{key}-{name}": lab.difference(*place, REAL, "BN", metric) for name, metric in shown.items()}
@@ -166,20 +159,11 @@ def _noise() -> dict[str, str]:
     texts["again-plug"] = lab.difference(*AGAIN, REAL, CONTROL, "auroc")
     texts["again-beyond"] = lab.difference(*AGAIN, REAL, "SBN", "auroc_scaled")  # draws of r
     texts["again-beyond-T4"] = lab.difference(*AGAIN, REAL, "SBN", "auroc_T4")
-    for name, metric, form in (("plain", "nll", "{:.3f}"), ("warm", "nll_T4", "{:.2f}")):
-        texts[f"again-nll-{name}"] = lab.number(_average(*AGAIN, "BN", metric), form)
     for short, method in (("sbn", "SBN"), ("real", REAL)):
         for what, kind in product(("margin", "spread"), KINDS):
             value = _average(*AGAIN, method, f"{what}_{kind}")
             texts[f"again-{short}-{what}-{kind}"] = lab.number(value, "{:.1f}" if what == "margin" else "{:.2f}")
-        texts[f"again-{short}-ranked"] = lab.gap(*_apart(AGAIN, method, "auroc_ranked", method, "auroc_own"), 2)
-    for name, method, other in (("fresh", ARITHMETIC, "BN"), ("mean", CONTROL, ARITHMETIC), ("draws", "SBN", CONTROL)):
-        for metric in ("auroc", "error_test", "nll"):
-            place = f"again-{name}-{metric.removesuffix('_test')}"
-            texts[place] = lab.difference(*AGAIN, method, other, metric, _digits(metric))
-    texts["again-mean-entropy"] = lab.difference(*AGAIN, CONTROL, ARITHMETIC, "entropy_unknown", 3)
-    ranks = lab.stored_values(*AGAIN, REAL, "entropy_rank")
-    texts["again-rank"] = lab.number(ranks.min() if len(ranks) else None, "{:.3f}")
+    texts["again-draws-auroc"] = lab.difference(*AGAIN, "SBN", CONTROL, "auroc")
     sizes = _fit_sizes()
     texts |= {"again-batches": f"{sizes[1]}", "again-perfect": f"{perfect_tail(*sizes):.3f}"}
     return texts | {f"again-{short}": lab.number(_worst(what), "{:.3f}") for short, what in LAWS.items()}
@@ -195,29 +179,6 @@ def _worst(what: str) -> float | None:
     """The layer with the largest distance that nine tenths of its units stay below, in the mean over networks."""
     found = [_average(*AGAIN, "SBN", f"ks_{what}_{layer}") for layer in (1, 2, 3)]
     return None if None in found else max(found)
-
-
-def _fits() -> dict[str, str]:
-    """Kolmogorov-Smirnov distances of fresh statistics from the fit, and the median of a perfect fit's."""
-    texts = {}
-    for place in NETWORKS:
-        for metric in ("ks_mean", "ks_scale"):
-            value = _mean(place, "SBN", metric)
-            texts[f"{metric.replace('_', f'-{place}-')}"] = lab.number(value, "{:.3f}")
-        texts[f"ks-{place}-batches"] = f"{_fresh_batches(place)}"
-        texts[f"ks-{place}-perfect"] = f"{_perfect(place):.3f}"
-    return texts
-
-
-def _fresh_batches(place: str) -> int:
-    """With how many mini-batches the fit of a network is compared."""
-    experiment, setting = _where(place)
-    cells = lab.get(experiment).profiles["book"]()
-    return next(cell.params["shown_batches"] for cell in cells if cell.setting == setting)
-
-
-def _perfect(place: str) -> float:
-    return stats.kstwobign.median() / _fresh_batches(place) ** 0.5
 
 
 def _fit_sizes() -> tuple[int, int]:
@@ -278,8 +239,6 @@ def _claims() -> None:
         says(both, -1, f"{place}: fresh averages and a temperature lower the NLL more")
         both = _across(place, CONTROL, "auroc_scaled", "SBN", "auroc")
         says(both, int(place != "vgg"), f"{place}: and give more AUROC, undecided on VGG-11")
-        exchanged = _across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own")[0]
-        claim(not abs(exchanged) >= 0.2, f"{place}: deviations of other images move the AUROC by little")
         says(paired(place, "SBN", CONTROL, "ece"), -1, f"ECE, {place}: draws lower it")
         says(_across(place, "SBN", "ece", "BN", "ece_scaled"), 1, f"ECE, {place}: a temperature lowers it more")
         margin, away = (
@@ -289,7 +248,6 @@ def _claims() -> None:
         claim((margin < 0.5).all(), f"{place}: unknown images have less than half of the margin")
         near = (abs(np.log(away)) < 0.15).all() if place in DEEP else (away < 1).all()
         claim(near and (away > 1.5 * margin).all(), f"{place}: spreads differ less than margins, on LeNet-5 downwards")
-        claim((_values(place, CONTROL, "entropy_rank") > 0.99).all(), f"{place}: draws leave the order nearly alone")
         averages = paired(place, CONTROL, "BN", "error_test")
         says(averages, -1 if place == "resnet" else 0, f"error, {place}: new averages lower it on ResNet-18")
         says(paired(place, "SBN", CONTROL, "nll"), -1, f"NLL, {place}: draws lower it")
@@ -311,10 +269,10 @@ def _claims() -> None:
         claim(ensemble is None or ensemble - plain > gain[0], f"AUROC, {place}: an ensemble gains more")
     for metric in ("auroc", "nll"):
         says(paired("drawn", "SBN", "BN", metric), 0, f"{metric}, drawn classes: no difference")
-        says(paired("vgg", "DO+SBN", "DO", metric), 0, f"{metric}, dropout: SBN adds nothing clear")
     says(_across("drawn", "SBN", "auroc", "BN", "auroc_scaled"), -1, "drawn classes: a temperature gives more AUROC")
     for metric in ("error_test", "auroc", "nll"):
         says(paired("vgg", "DO", "BN", metric), 0, f"{metric}, dropout: nothing is decided")
+        says(paired("vgg", "DO+SBN", "DO", metric), 0, f"{metric}, dropout: SBN adds nothing clear")
     for place in DEEP:
         warmer = _across(place, "SBN", "nll", "BN", "nll_scaled")
         says(warmer, int(place == "vgg"), f"NLL, {place}: a temperature lowers it more on VGG-11")
@@ -325,14 +283,13 @@ def _claims() -> None:
     says(paired("lenet", "SBN", CONTROL, "nll_scaled"), -1, "LeNet-5: with temperatures draws lower the NLL")
     for metric in ("auroc", "auroc_scaled", "nll"):
         says(_short(metric), -1 if metric == "nll" else 1, f"{metric}, LeNet-5 of 5 epochs: decided, four networks")
+    parts = [lab.stored_values("sbn-mnist", "LeNet-5", method, "auroc", "book") for method in ("BN", CONTROL, "SBN")]
+    if len({len(part) for part in parts}) == 1 and len(parts[0]):
+        plain, fresh, drawn = (part.mean() for part in parts)
+        claim(fresh - plain > 0.9 * (drawn - plain), "AUROC, LeNet-5 of 5 epochs: nearly all from new averages")
     for setting in EPOCHS:
         _whole_claims(setting, says, claim)
     _again_claims(says, claim)
-    for place in NETWORKS:
-        fits = {metric: _mean(place, "SBN", metric) for metric in ("ks_mean", "ks_scale")}
-        known = None not in fits.values()
-        claim(not known or fits["ks_mean"] < fits["ks_scale"], f"{place}: sigma fits less well than mu")
-        claim(not known or fits["ks_scale"] > _perfect(place), f"{place}: and less well than a perfect fit")
 
 
 def _again_claims(says: Callable, claim: Callable) -> None:
@@ -341,41 +298,22 @@ def _again_claims(says: Callable, claim: Callable) -> None:
     def less(method: str, other: str, metric: str) -> tuple[float, float, int]:
         return lab.paired_difference(*AGAIN, method, other, metric)
 
-    for metric in ("auroc", "auroc_scaled", "nll_scaled"):
+    for metric in ("auroc", "auroc_scaled"):
         says(less(REAL, "BN", metric), 0, f"{metric}, trained again: mini-batches are undecided beside BN")
     for method, other in ((REAL, CONTROL), (REAL, "SBN"), ("SBN", CONTROL)):
         says(less(method, other, "auroc"), 1, f"AUROC, trained again: {method} above {other}")
     for heat in HEATS:
         says(less(REAL, "BN", f"auroc_T{heat:.0f}"), 0, f"AUROC, trained again: undecided at {heat} on both sides")
     for place in (AGAIN, AGAIN_FIVE):
+        says(lab.paired_difference(*place, "SBN", "BN", "auroc"), 0, "AUROC, trained again: SBN is undecided beside BN")
+        says(_apart(place, "BN", "nll_T4", REAL, "nll"), 1, "NLL, trained again: BN alone at 4 above mini-batches")
         says(
             _apart(place, REAL, "auroc", "BN", "auroc_T4"), -1, "AUROC, trained again: BN alone at 4 above mini-batches"
         )
-    for metric, sign in (("auroc", 1), ("auroc_scaled", 0), ("auroc_T2", 1), ("auroc_T4", 0), ("nll_scaled", 0)):
+    for metric, sign in (("auroc", 1), ("auroc_scaled", 0), ("auroc_T2", 1), ("auroc_T4", 0)):
         says(lab.paired_difference(*AGAIN_FIVE, REAL, "BN", metric), sign, f"{metric}, five epochs again, beside BN")
     says(less(REAL, "SBN", "auroc_scaled"), 0, "AUROC, trained again: with temperatures undecided beside SBN")
     says(less(REAL, "SBN", "auroc_T4"), -1, "AUROC, trained again: SBN above mini-batches at 4")
-    for method, other in ((ARITHMETIC, "BN"), (CONTROL, ARITHMETIC)):
-        says(less(method, other, "nll"), 0, f"NLL, trained again: {method} undecided beside {other}")
-        # without any difference there is nothing to decide
-        says(less(method, other, "error_test"), -1 if other == "BN" else 0, f"error, trained again: {method}")
-        unknown = less(method, other, "entropy_unknown")
-        says(unknown, 0 if other == "BN" else -1, f"entropy, trained again: the mean lowers it, {method}")
-    errors = [lab.stored_values(*AGAIN, method, "error_test") for method in (ARITHMETIC, "BN")]
-    if len(errors[0]) == len(errors[1]) > 0:
-        spared = np.round(5 * (errors[1] - errors[0])).astype(int)  # of 500 images
-        claim(sorted(spared) == [0, 1, 1, 1, 1], "error, trained again: one image less in four networks of five")
-    exchanged = _apart(AGAIN, REAL, "auroc_ranked", REAL, "auroc_own")
-    says(exchanged, 0, "exchanged by rank: undecided with mini-batches")
-    share = -exchanged[0] / less(REAL, CONTROL, "auroc")[0]
-    claim(not exchanged[2] or 0.4 < share < 0.6, "exchanged by rank: about half of the gain of mini-batches")
-    lost = np.subtract(*(lab.stored_values(*AGAIN, REAL, f"auroc_{name}") for name in ("own", "ranked")))
-    claim((lost > 0).all(), "exchanged by rank: every network loses with mini-batches")
-    drawn = _apart(AGAIN, "SBN", "auroc_ranked", "SBN", "auroc_own")
-    says(drawn, 1, "exchanged by rank: nothing is lost with draws of r")
-    claim(not drawn[0] >= 0.1, "exchanged by rank: with draws of r by less than a tenth of a point")
-    kept = lab.stored_values(*AGAIN, "SBN", "entropy_rank")
-    claim((kept > 0.994).all(), "entropy, trained again: draws of r leave the order")
     spreads = {
         method: [lab.stored_values(*AGAIN, method, f"spread_{kind}") for kind in KINDS] for method in (REAL, "SBN")
     }

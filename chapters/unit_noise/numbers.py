@@ -41,7 +41,6 @@ def _digits(rows: Rows) -> dict[str, str]:
         "lenet5-weights": weights(FIVE),
         "lenet300-weights": weights(THREE),
         "fixed-runs": _runs(rows, "SBPa, fixed mu"),
-        "fixed-flops": lab.mean(lab.stored_values("sbp-mnist", FIVE, "SBPa, fixed mu", "flops_ratio"), "{:.1f}"),
     }
     texts["lenet5-flops"] = lab.mean(lab.stored_values("sbp-mnist", FIVE, "SBPa", "flops_ratio"), "{:.1f}")
     for key, setting in (("five", FIVE), ("three", THREE)):
@@ -82,8 +81,6 @@ def _overhead() -> dict[str, str]:
                 texts[f"used-{what}-{key}"] = lab.mean(used, "{:.2f}")
                 side = -1 if (what, key) == ("prediction", "five") else 1
                 assert lab.shows(lab.estimate(used - 1.1), side), "as used, one prediction pays less than a tenth"
-                if (what, key) == ("step", "five") and len(used) == len(found):
-                    assert lab.shows(lab.estimate(used - found), 0), "drawing together saves nothing on LeNet-5"
     return texts
 
 
@@ -129,10 +126,8 @@ def _free_location() -> dict[str, str]:
         # the text: operations are decided by themselves, errors are not
         assert lab.shows(lab.paired_difference(*pair), key == "flops"), key
     mean, error, n = lab.paired_difference("sbp-mnist", FIVE, WEIGHTED, other, "flops_ratio")
-    # the text: as one of seven measures operations are not, by Holm's correction; weights are not by themselves
+    # the text: as one of seven measures (weights are the seventh) operations are not, by Holm's correction
     assert not n or 6 * chance(mean, error, n - 1) > 0.05
-    weights = lab.paired_difference("sbp-mnist", FIVE, WEIGHTED, other, "parameters_ratio")
-    assert lab.shows(weights, 0)
     return texts
 
 
@@ -165,7 +160,7 @@ def _exact_price() -> dict[str, str]:
     tried = f"{THREE}, SBP with kl_weights=1/1/1, noise_factor="
     rates = {rate: lab.stored_values("sbp-mnist", f"{tried}{rate}", "SBP", "flops_ratio") for rate in (10, 100)}
     ours = lab.stored_values("sbp-mnist", THREE, "SBP", "flops_ratio")
-    # the text: the faster noise was chosen in two runs of three, in the third neither was within the tolerance; with
+    # the text: the faster noise was chosen in two runs of three (in the third neither was within the tolerance); with
     # either rate SBP saves more than published
     held = [lab.stored_values("sbp-mnist", f"{tried}{rate}", "SBP", "error_validation") for rate in (10, 100)]
     whole = lab.stored_values("sbp-mnist", THREE, "SBP", "error_validation_original")
@@ -246,7 +241,6 @@ def _check_published(rows: Rows) -> None:
     wide = {(row["method"], row["metric"]): row["published"] for row in rows if row["setting"] == "k=1.5"}
     same = [wide["SBP", f"units_{k}"] == wide["SparseVD", f"units_{k}"] for k in range(1, 15)]
     assert sum(same) == 6
-    assert all(wide["SBP", f"units_{k}"] <= published["SBP", f"units_{k}"] for k in range(7, 11)), "no wider there"
 
 
 def _distance(params: dict) -> float:
