@@ -251,7 +251,7 @@ def _range(draws: list[float], runs: Any, unit: float = 1e6, form: str = "{:.1f}
 
 
 def _lenet(rows: Rows) -> dict[str, str]:
-    said = {"lenet-acceptance": lab.mean(replicates(rows, LENET, "Symmetric KL", "acceptance"), "{:.1f}")}
+    said = {}
     for other in ("VI", "No entropy", "Adam"):
         for metric, digits, worse in (("accuracy", 2, -1), ("nll", 4, 1)):
             pair = "mh-lenet", LENET, "Symmetric KL", other, metric
