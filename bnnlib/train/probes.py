@@ -1,49 +1,25 @@
 """What a loss does with rows, by asking a copy of it about other numbers: no generator moves on, nothing is kept."""
 
 import copy
+import dis
 import functools
 import inspect
 import math
-import types
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
-
-from bnnlib._noise import use_generator
+from torch import Tensor, nn
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def _copied(value: Any, memo: dict[int, Any], home: str | None = None) -> Any:
-    """A deep copy, of a function too: with what its closure and defaults hold, and what it names in its own module."""
-    # to compile again for more rows could change the run
-    value = getattr(value, "_torchdynamo_orig_callable", getattr(value, "_orig_mod", value))
-    if id(value) in memo or inspect.ismodule(value):
-        return memo.get(id(value), value)
-    if isinstance(value, functools.partial):
-        given, keywords = copy.deepcopy((value.args, value.keywords), memo)
-        return functools.partial(_copied(value.func, memo), *given, **keywords)
-    if not inspect.isfunction(value) or home not in (None, value.__module__):
-        return copy.deepcopy(value, memo)
-    held, cells = dict(value.__globals__), tuple(types.CellType() for _ in value.__closure__ or ())
-    made = memo[id(value)] = types.FunctionType(value.__code__, held, value.__name__, None, cells)
-    named = [name for name in value.__code__.co_names if name in held]
-    held |= {name: _copied(held[name], memo, value.__module__) for name in named}
-    for cell, own in zip(cells, value.__closure__ or (), strict=True):
-        cell.cell_contents = _copied(own.cell_contents, memo)
-    made.__defaults__, made.__kwdefaults__ = copy.deepcopy((value.__defaults__, value.__kwdefaults__), memo)
-    return made
-
-
 @torch.no_grad()
 def _asked(loss: Loss, outputs: Tensor, y: Tensor) -> float:
-    fork = torch.random.fork_rng([y.device] if y.is_cuda else [])
-    with fork, use_generator(None), warnings.catch_warnings():
+    with torch.random.fork_rng([y.device] if y.is_cuda else []), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return float(_copied(loss, {})(outputs.clone(), y.clone()))  # it may change what it is given
+        return float(loss(outputs.clone(), y.clone()))  # it may change what it is given
 
 
 def _probe(shape: torch.Size, device: torch.device) -> Tensor:
@@ -56,8 +32,12 @@ def _widened(y: Tensor) -> Tensor:
 
 
 def pairs_all(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
-    """Whether a loss depends on targets, but for no outputs on which belong to which row."""
+    """Whether a loss depends on targets, but for no outputs on which belong to which row.
+
+    A copy of it is asked where `deepcopy` makes one, as it does of a module.
+    """
     try:
+        loss = copy.deepcopy(loss)
         up = _widened(y).sort(dim=0).values
         same_number = outputs.numel() == y.numel()
         if same_number:
@@ -82,10 +62,34 @@ def pairs_all(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
     return looks
 
 
+def _keeps_nothing(value: Any) -> bool:
+    """Whether a function can be called, with all that it names, without a trace."""
+    if isinstance(value, functools.partial):
+        return all(map(_keeps_nothing, (value.func, *value.args, *value.keywords.values())))
+    home = str(getattr(value, "__module__", None) or getattr(value, "__name__", ""))
+    if not inspect.isfunction(value) or home.startswith("torch"):
+        torchs = home.startswith("torch") and not isinstance(value, nn.Module | torch.Generator)
+        return torchs or isinstance(value, nn.modules.loss._Loss | int | float | str | Tensor | None)
+    code, held = value.__code__, value.__globals__
+    written = any(one.opname.startswith("STORE_") and "FAST" not in one.opname for one in dis.get_instructions(code))
+    if written or any(inspect.iscode(one) for one in code.co_consts) or any(one.endswith("_") for one in code.co_names):
+        return False
+    named = [held[name] for name in code.co_names if held.get(name, value) is not value]
+    named += [cell.cell_contents for cell in value.__closure__ or ()]
+    named += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    return all(map(_keeps_nothing, named))
+
+
 def adds_up(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
-    """Whether a loss is twice as large for all rows twice."""
+    """Whether a loss is twice as large for all rows twice.
+
+    Modules are asked as copies, and functions whose parts keep nothing; others may.
+    """
     try:
+        if not isinstance(loss, nn.Module) and not _keeps_nothing(loss):
+            return False
+        loss = copy.deepcopy(loss)
         once, twice = _asked(loss, outputs, y), _asked(loss, torch.cat([outputs, outputs]), torch.cat([y, y]))
-    except Exception:  # no copy, or no loss for so many rows
+    except Exception:  # such as that of weights for so many rows, or of functions that call each other
         return False
     return once != 0.0 and math.isfinite(once) and math.isclose(twice, 2.0 * once, rel_tol=1e-4)  # sums of float32
