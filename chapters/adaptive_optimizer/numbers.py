@@ -140,6 +140,8 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
     assert sum(left) <= 1, "without a warm-up a single irrelevant input is left"
     lost = [lab.stored_values(_stored(name), name, WARM_UPS[1], "false_negatives") for name in EXAMPLES]
     assert not np.concatenate(lost).any(), "a long warm-up loses no true input"
+    for method in (MAGNITUDE, "SVBNN"):
+        assert _found(rows, EXAMPLES[2], method, "exact_selection").all(), f"{method} selects example 3 exactly"
     third = _stored(EXAMPLES[2])
     ours, later = (100.0 - lab.stored_values(third, EXAMPLES[2], method, "accuracy") for method in (AVO, WARM_UPS[1]))
     both = len(later) == len(ours) > 0
@@ -280,6 +282,12 @@ def _images() -> dict[str, str]:
     )
     known = len(aligned) == len(ahead) >= 3
     assert not known or lab.shows(_gap(aligned, ahead), 1), "with a clock from 0 the method loses less"
+    (large,) = settings("ResNet-18")
+    said["zeros-18"] = lab.mean(lab.stored_values(CIFAR, large, AVO, "zeros"), "{:.1f}")
+    for key, method in (("less-dense", AVO), ("magnitude", MAGNITUDE)):
+        lost, _, n = lab.paired_difference(CIFAR, large, DENSE, method, "accuracy")
+        assert n <= 1, "the text speaks of one run of ResNet-18"
+        said[f"{key}-18"] = lab.number(lost if n else None, "{:.1f}", runs=n)
     return {f"cifar-{key}": text for key, text in said.items()}
 
 

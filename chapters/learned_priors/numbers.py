@@ -97,6 +97,7 @@ def _regression(rows: Rows) -> dict[str, str]:
         f"table-gap-{k}": lab.difference(name, s, "SGLD-SA", "SGLD-EM", "mse_test", 1) for k, s in TABLE_ONE.items()
     }
     for setting in TABLE_ONE.values():
+        _holds(name, setting, "SGLD-SA", "SGLD-EM", "mse_test", -1)
         included = lab.stored_values(name, setting, "SGLD-EM", "included")
         assert not included.any(), "EM ends with no weight in the slab in all runs of Table 1"
     caught = lab.stored_values(name, TABLE_ONE["hard-2"], "SGLD-SA", "included") == 0
@@ -175,7 +176,8 @@ def _theory() -> dict[str, str]:
     for key, found in excess.items():
         assert not len(found) or lab.shows(lab.estimate(found), 1), "the points are farther than exact draws"
         texts[f"excess-{key}"] = lab.mean(found, "{:.4f}")
-    if len(excess["fine"]) == len(excess["finest"]):
+    if len(excess["coarse"]) == len(excess["fine"]) == len(excess["finest"]):
+        assert lab.shows(lab.estimate(excess["coarse"] - excess["fine"]), 1), "the points come nearer"
         assert lab.shows(lab.estimate(excess["fine"] - excess["finest"]), 0), "the excess falls no more"
     return texts
 
@@ -226,6 +228,8 @@ def _data_sets() -> dict[str, str]:
         len(lab.stored_values("aeb-uci", one, "A-SGHMC-SA", "rmse_test"))
         for one in ("concrete", "concrete, published step")
     )
+    for setting, sign in (("v0=0.1", 1), ("v0=0.01", 0)):
+        _holds(name, setting, "SGLD-SA", "SGLD-EM", "accuracy", sign)
     return {
         **_logistic_intervals(name),
         **_start_of_the_frozen(),
