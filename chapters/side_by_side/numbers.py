@@ -208,7 +208,11 @@ def _trials() -> dict[str, str]:
             turned[name] = {one for one, three in words.items() if {"better", "worse"} <= set(three)}
             if name == "inputs":
                 passed = [{one for one, three in words.items() if three[k] == "better"} for k in range(3)]
+                behind = {one for one in turned[name] if "undecided" not in words[one]}
+                assert behind == ({(one, "simulation-2") for one in PASS_THE_LASSO[0]} if wide and whole else set())
                 continue
+            least, most = (0.5, 0.6) if wide else (0.4, 0.5)
+            assert not whole or least < 1 - sum(alike) / len(alike) < most, "in nearly half, with larger rates in more"
             for (key, task), counts in better.items():
                 three = words.get((shown[key], task))
                 counts.append(three.count("better") if three else None)
