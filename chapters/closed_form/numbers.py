@@ -535,6 +535,8 @@ def _rivals(rows: Mapping[str, Rows]) -> dict[str, str]:
     assert lab.shows(gap, -1), "the lead over DC stands where all of its epochs go to one share"
     assert lab.shows(lab.estimate(once - steps if len(once) else []), 0), "DC at once is not decided to be better"
     texts["rival-once"] = lab.gap(*gap, 3)
+    first, second = (_mean(rows["lenet"], f"LeNet-5, set {k}", "error_at_99") for k in (1, 2))
+    assert None in (first, second) or first > 5 * second, "panel g: the second prior keeps its error to higher shares"
     for network in ("LeNet-300-100", "LeNet-5"):
         decided = {
             "Sparse VD": [-1] * 10 + [0] * 3 if network == "LeNet-5" else [0] * 9 + [1, 0, 0, 0],
