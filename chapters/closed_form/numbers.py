@@ -108,6 +108,11 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
             apart = (few.var(ddof=1) / len(few) + many.var(ddof=1) / len(many)) ** 0.5  # other data sets
             assert lab.shows((few.mean() - many.mean(), apart, len(few)), 1)
             assert lab.shows(lab.estimate(close - many), 1)  # the same data sets
+        for size, prior in product((10, 100), (read, "")):
+            found = _correlation(rows, f"{kind}, D={size}", prior)
+            lower = bool(prior) or (kind, size) == ("nonlinear", 100)
+            told = found is None or (found < 0.9 if lower else found > 0.95)
+            assert told, f"beside the published 0.9 to 0.95 the mean is elsewhere: {kind}, {size}{prior}"
     for kind, size in product(("linear", "nonlinear"), (10, 100)):
         linear = _correlations(f"{kind}, D={size}", "", "LM")
         key = "correlation-lm" + ("-linear" if kind == "linear" else "") + ("-10" if size == 10 else "")
@@ -218,10 +223,6 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
         gap = _gap("orders", setting, (first, "by |m| / sigma"), "rmse_test_at_50", 3)[1]
         assert lab.shows(gap, side), "with half removed p* is the better order after the long training, decided alone"
     texts |= _by_holm()
-    whole = lab.stored_values("sbnn-orders", LONG, first, "rmse_test_at_0")
-    for method in (first, "by |m|", "by |m| / sigma"):
-        half = lab.stored_values("sbnn-orders", LONG, method, "rmse_test_at_50")
-        assert lab.shows(lab.estimate(half - whole), -1), f"the half-pruned network errs less: {method}"
     for method, side in ((first, 1), ("by |m| / sigma", -1)):
         some, none = (lab.stored_values("sbnn-orders", LONG, method, f"rmse_test_at_{share}") for share in (80, 0))
         assert lab.shows(lab.estimate(some - none), side), "p* takes needed weights of the slab, the ratio useless ones"
@@ -420,12 +421,17 @@ def _of_splits(name: str, values: Values) -> str:
 def _as_published(rows: Mapping[str, Rows]) -> dict[str, str]:
     """MNIST with the published epochs and prior: errors by share removed, and how many weights have p* < 1/4."""
     mnist = rows["mnist"]
-    wide, narrow = "1200, as published", "400, as published"
+    wide, narrow, small = "1200, as published", "400, as published", "1200, smaller start"
     texts = {f"published-{share}": _mean(mnist, wide, f"error_at_{share}") for share in (0, 50, 75, 95, 98)}
     texts |= {f"published-{share}-400": _mean(mnist, narrow, f"error_at_{share}") for share in (0, 98)}
+    texts["published-98-small"] = _mean(mnist, small, "error_at_98")
     texts["published-ratio"] = _mean(mnist, wide, "error_at_98", "sBNN by SNR")
     texts = {key: lab.number(error, "{:.2f}") for key, error in texts.items()}
     texts["published-spike"] = lab.number(_mean(mnist, wide, "share_below_quarter"), "{:.0f}")
+    ours, spike = (lab.stored_values("sbnn-mnist", one, "sBNN", "share_below_quarter") for one in (wide, small))
+    assert (ours < 95).all() and (spike > 95).all(), "over 95 % are in the spike from the smaller start alone"
+    some, whole = (lab.stored_values("sbnn-mnist", small, "sBNN", f"error_at_{one}") for one in (98, 0))
+    assert all(gap > 0.3 for gap in some - whole), "from the smaller start 98 % cannot go"
     outside = lab.stored_values("sbnn-mnist", narrow, "sBNN", "share_below_quarter")
     assert not outside.any(), "400 units: every weight ends in the slab"
     slower = "400, smaller start, rate 0.005"  # in one run
@@ -529,6 +535,8 @@ def _rivals(rows: Mapping[str, Rows]) -> dict[str, str]:
     assert lab.shows(gap, -1), "the lead over DC stands where all of its epochs go to one share"
     assert lab.shows(lab.estimate(once - steps if len(once) else []), 0), "DC at once is not decided to be better"
     texts["rival-once"] = lab.gap(*gap, 3)
+    first, second = (_mean(rows["lenet"], f"LeNet-5, set {k}", "error_at_99") for k in (1, 2))
+    assert None in (first, second) or first > 5 * second, "panel g: the second prior keeps its error to higher shares"
     for network in ("LeNet-300-100", "LeNet-5"):
         decided = {
             "Sparse VD": [-1] * 10 + [0] * 3 if network == "LeNet-5" else [0] * 9 + [1, 0, 0, 0],

@@ -254,6 +254,7 @@ def _at_one_rate(name: str) -> np.ndarray:
     refused, fid = snapshot(MARKOV, 400)
     rates, fids = (np.array(one).T for one in zip(*(snapshot(INDEPENDENT, k) for k in LOOKS), strict=True))
     assert (np.diff(rates) > 0).all(), "CCE refuses more at every snapshot"
+    assert (refused <= rates[:, -1]).all(), "CCE reaches the rate of UB's first snapshot, in every run"
     between = np.array([np.interp(*one) for one in zip(refused, rates, fids, strict=True)])
     later, _ = snapshot(MARKOV, 800)
     assert name != "imh-mnist" or (later > rates[:, -1]).all(), "on MNIST no later snapshot of UB is in CCE's range"
