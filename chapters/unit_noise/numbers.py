@@ -28,7 +28,8 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: what is stored no longer says what the text says; nothing is asked of what is not stored.
     """
-    return _digits(rows["mnist"]) | _other_lengths() | _vgg(rows["vgg"]) | _random_labels(rows["random-labels"])
+    texts = _digits(rows["mnist"]) | _script() | _other_lengths() | _vgg(rows["vgg"])
+    return texts | _random_labels(rows["random-labels"])
 
 
 def _digits(rows: Rows) -> dict[str, str]:
@@ -177,6 +178,25 @@ def _exact_price() -> dict[str, str]:
         "exact-flops": lab.mean(saved, "{:.1f}"),
         "exact-three-units": lab.number(kept, runs=len(dense[0]) or None, of=dense),
     } | {f"exact-three-{rate}": lab.mean(found, "{:.1f}") for rate, found in rates.items()}
+
+
+def _script() -> dict[str, str]:
+    """LeNet-5 as the published script trains and prunes it."""
+    layers, ours = (
+        np.array([lab.stored_values(name, FIVE, "SBP", f"units_{k}") for k in range(1, 5)])
+        for name in ("sbp-mnist-script", "sbp-mnist")
+    )
+    saved = lab.stored_values("sbp-mnist-script", FIVE, "SBP", "flops_ratio")
+    kept = " and ".join("-".join(f"{found:.0f}" for found in run) for run in layers.T)
+    if layers.size and ours.size:  # the text: two runs, more units of every layer, linear ones nearer and maps farther
+        assert layers.shape[1] == 2 and (layers.min(1) > ours.max(1)).all()
+        assert (layers[:2].min(1) > [3, 18]).all() and (layers[2:].max(1) < [284, 283]).all()
+        assert np.abs(layers[1] - 18).min() > np.abs(ours[1] - 18).max()
+        assert (saved < lab.stored_values("sbp-mnist", FIVE, "SBP", "flops_ratio").min()).all()  # claims.toml
+    return {
+        "script-units": lab.number(kept or None, runs=layers.shape[1] or None, of=list(layers)),
+        "script-flops": lab.mean(saved, "{:.1f}"),
+    }
 
 
 def _other_lengths() -> dict[str, str]:
