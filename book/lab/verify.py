@@ -28,9 +28,14 @@ from book.lab.validity import State, equal_codes, states_of
 
 
 def machine() -> dict[str, str]:
-    """What decides the last bits: processor, its vector instructions as PyTorch uses them, and PyTorch."""
+    """What decides the last bits: processor, its vector instructions as PyTorch uses them, PyTorch, and its bfloat16.
+
+    Processors of one name may have tiles for bfloat16 (AMX) or not, and then add in another order.
+    """
     capability, version = torch.backends.cpu.get_cpu_capability(), torch.__version__.partition("+")[0]
-    return {"cpu": provenance.machine()["cpu"], "capability": capability, "torch": version}
+    has = [one for one in ("amx_tile", "avx512_bf16") if getattr(torch.cpu, f"_is_{one}_supported", lambda: False)()]
+    about = {"cpu": provenance.machine()["cpu"], "capability": capability, "torch": version}
+    return about | {"bfloat16": has[0] if has else "emulated"}
 
 
 def verify(name: str, profile: str, write: bool = True, accept: str = "") -> list[State]:
@@ -209,7 +214,7 @@ class _Evidence:
     def _compare(self, state: State, cells: dict[str, Cell], stored: dict[str, dict]) -> tuple[bool, float, str]:
         """Whether today's probe rows are the stored ones, the largest relative difference, and where it is."""
         before = {kind: probe["rows"] for kind, probe in stored.items()}
-        if elsewhere := [kind for kind, probe in stored.items() if probe.get("machine") != machine()]:
+        if elsewhere := [kind for kind, probe in stored.items() if not self._ran_here(probe, cells[kind])]:
             before |= history.reference_rows(self.experiment.name, self.profile, state.method, elsewhere)
         same, far, where = True, 0.0, ""
         for kind, cell in cells.items():
@@ -218,6 +223,13 @@ class _Evidence:
             if (same and not good) or (same == good and apart > far):
                 same, far, where = good, apart, f"{cell.label}: {place}"
         return same, far, where
+
+    def _ran_here(self, probe: dict[str, Any], cell: Cell) -> bool:
+        """Whether a stored probe ran on such a processor as this one."""
+        known, here = {**probe.get("machine", {})}, machine()
+        if rounding.share_of(self.experiment, cell) != rounding.SHARE["bfloat16"]:
+            known["bfloat16"] = here["bfloat16"]  # decides nothing
+        return known == here
 
     def settle(self, state: State, accept: str) -> None:
         """Put a certificate for the state where its probes, or a reason, allow it."""
