@@ -187,11 +187,11 @@ def _kind(probe):
     return verify.kind_of(probe["cell"])
 
 
-def _elsewhere():
+def _elsewhere(part="cpu"):
     """The stored probes are of another processor, where the last bits differ."""
     result = _result()
     for probe in result["probes"]:
-        probe["machine"] = probe["machine"] | {"cpu": "another"}
+        probe["machine"] = probe["machine"] | {part: "another"}
         for row in probe["rows"]:
             row[4] *= 1 + 1e-7
     save_result(result)
@@ -207,6 +207,16 @@ def test_on_another_machine_the_probe_runs_at_an_earlier_commit_too(pack, monkey
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
     pack.edit("RATE = 4.0 / 2", "RATE = 2.5")
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "changed since"
+
+
+@pytest.mark.parametrize(("precision", "word"), [("float32", "certified"), ("bfloat16", "moved")])
+def test_another_bfloat16_counts_for_what_computes_in_it(pack, monkeypatch, precision, word):
+    """As of a processor of the same name, with tiles or without; no commit is there to ask."""
+    pack.run()
+    _elsewhere("bfloat16")
+    monkeypatch.setattr(verify.rounding, "share_of", lambda *_: verify.rounding.SHARE[precision])
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == word
 
 
 def test_a_history_that_cannot_tell_leaves_the_question_open(pack):
