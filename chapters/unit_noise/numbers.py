@@ -182,10 +182,11 @@ def _exact_price() -> dict[str, str]:
 
 def _script() -> dict[str, str]:
     """LeNet-5 as the published script trains and prunes it."""
-    layers, ours = (
-        np.array([lab.stored_values(name, FIVE, "SBP", f"units_{k}") for k in range(1, 5)])
+    stored, usual = (
+        [lab.stored_values(name, FIVE, "SBP", f"units_{k}") for k in range(1, 5)]
         for name in ("sbp-mnist-script", "sbp-mnist")
     )
+    layers, ours = np.array(stored), np.array(usual)
     saved = lab.stored_values("sbp-mnist-script", FIVE, "SBP", "flops_ratio")
     kept = " and ".join("-".join(f"{found:.0f}" for found in run) for run in layers.T)
     if layers.size and ours.size:  # the text: two runs, more units of every layer, linear ones nearer and maps farther
@@ -194,7 +195,7 @@ def _script() -> dict[str, str]:
         assert np.abs(layers[1] - 18).min() > np.abs(ours[1] - 18).max()
         assert (saved < lab.stored_values("sbp-mnist", FIVE, "SBP", "flops_ratio").min()).all()  # claims.toml
     return {
-        "script-units": lab.number(kept or None, runs=layers.shape[1] or None, of=list(layers)),
+        "script-units": lab.number(kept or None, runs=layers.shape[1] or None, of=stored),
         "script-flops": lab.mean(saved, "{:.1f}"),
     }
 
