@@ -17,13 +17,18 @@ def rows() -> dict[str, list[dict]]:
     for name in results.EXAMPLES:
         metrics = {"accuracy" if name == "example 3" else "mse_test": [95.0, 96.0, 97.0]}
         metrics |= {"false_positives": [0.0, 1.0, 30.0], "false_negatives": [0.0, 0.0, 1.0]}
-        metrics |= {"exact_selection": [100.0, 0.0, 100.0]}
         found[name.replace(" ", "-")] = [
             rows_of(name, method, metric, values, "paper")
             for method in results.METHODS
-            for metric, values in metrics.items()
+            for metric, values in (metrics | _exact(name, method)).items()
         ]
     return found
+
+
+def _exact(name: str, method: str) -> dict[str, list[float]]:
+    """On example 3 two methods select exactly in every data set, as the text says."""
+    always = name == "example 3" and method in (numbers.MAGNITUDE, "SVBNN")
+    return {"exact_selection": [100.0, 100.0 * always, 100.0]}
 
 
 def test_traces_have_the_published_points_and_every_run_of_ours():
