@@ -38,18 +38,33 @@ def _one_value(exercise: Exercise, answer: Any) -> Verdict:
         if isinstance(answer, Verdict):
             return answer
     given = as_array(answer)
-    shown = f"an array of shape {given.shape}" if given is not None else f"a {type(answer).__name__}"
     if exercise.kind == "number":
         if given is None or given.size != 1:
+            shown = _form(answer) if given is None else f"an array of shape {given.shape}"
             return Verdict(False, f"one number is asked, {shown} was given.")
         given = given.reshape(())
     elif given is None:
-        return Verdict(False, f"an array or tensor of numbers is asked, {shown} was given.")
+        return Verdict(False, f"a list, array or tensor of numbers is asked, {_form(answer)} was given.")
     table = rules(exercise)
     given = fit(given, table[0].low)
     if given.shape == table[0].low.shape and (rule := next((one for one in table if one.holds(given)), None)):
         return Verdict(rule.right, said(rule, given))
     return Verdict(False, f"not yet: {off(exercise.digits, given, as_array(exercise.reference()))}")
+
+
+def _a(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _form(value: Any) -> str:
+    """What an answer is that `as_array` makes no array of: a tensor of complex numbers, a list with a string."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return f"{'a tensor' if isinstance(value, torch.Tensor) else 'an array'} of {value.dtype}"
+    if isinstance(value, list | tuple):
+        odd = [part for part in value if as_array(part) is None]
+        return f"{_a(value)} with {_a(odd[0])} in it" if odd else f"{_a(value)} of parts that differ in shape"
+    return _a(value)
 
 
 def _copy(value: Any) -> Any:
@@ -91,16 +106,14 @@ def _values(answer: Any, cases: list[tuple]) -> list[np.ndarray] | Verdict:
             return Verdict(False, "your function changes its arguments in place: work on copies.")
         values.append(as_array(value))
         if values[-1] is None:
-            said = f"not yet: {place}, it returns a {type(value).__name__}: a number, an array or a tensor is asked."
+            said = f"not yet: {place}, it returns {_form(value)}: real numbers are asked, as a list, array or tensor."
             return Verdict(False, said)
     return values
 
 
 def _function(exercise: Exercise, answer: Any) -> Verdict:
     if not callable(answer):
-        return Verdict(
-            False, f"a function is asked, a {type(answer).__name__} was given: pass its name without calling it."
-        )
+        return Verdict(False, f"a function is asked, {_a(answer)} was given: pass its name without calling it.")
     forms = (exercise.reference(), *exercise.accepted)
 
     def right(form: Callable, cases: list[tuple]) -> list[np.ndarray]:

@@ -101,11 +101,12 @@ class Exercise:
 
     @property
     def asked(self) -> str:
-        """What to answer with, in words: kind and required digits."""
+        """What to answer with, in words: kind, required digits, and whether a numerically stable form is needed."""
         if self.kind == "choice":
             return f"one letter in quotes, {', '.join(self.options)}"
         whole = "a whole number" if self.kind == "number" and math.isinf(self.digits) else f"a {self.kind}"
-        return f"{'a list, array or tensor' if self.kind == 'array' else whole}, {self.accuracy}"
+        hard = ", extreme arguments included" if self.stress else ""
+        return f"{'a list, array or tensor' if self.kind == 'array' else whole}, {self.accuracy}{hard}"
 
     @property
     def answer_cell(self) -> str:

@@ -185,8 +185,8 @@ def off(digits: float, given: np.ndarray, right: np.ndarray) -> str:
     if given.shape != right.shape:
         turned = " (the axes are swapped: transpose it)" if given.shape == right.shape[::-1] else ""
         return f"the shape should be {right.shape}, it is {given.shape}{turned}."
-    if np.isnan(given).any():
-        return f"{int(np.isnan(given).sum())} entries are NaN." if given.shape else "it is NaN."
+    if lost := int(np.isnan(given).sum()):
+        return f"of {given.size} entries {lost} {'is' if lost == 1 else 'are'} NaN." if given.shape else "it is NaN."
     for rule in differing(digits, right):
         if rule.holds(given):
             return said(rule, given)

@@ -71,6 +71,7 @@ def test_the_answer_cell_fails_is_seen_as_unanswered_and_says_what_is_asked(exer
         exercises.check(exercise.id, names["answer"], strict=True)
     first, *rest = exercise.answer_cell.splitlines()
     assert first == f"# {exercise.id}: {exercise.asked}"
+    assert bool(exercise.stress) is ("extreme arguments included" in first), "what is judged is said beforehand"
     assert rest[0].startswith("def answer("), "what the cell raises is caught"
     assert max(map(len, rest)) <= 88
     if exercise.kind == "function":

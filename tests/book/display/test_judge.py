@@ -54,6 +54,7 @@ def test_a_right_number_in_any_form(answer):
         ("four", "a str was given"),
         ([1.0, 2.0], r"shape (2,)"),
         (1 + 2j, "a complex was given"),
+        (10**400, "an int was given"),
     ],
 )
 def test_a_wrong_number_is_told_how_it_is_off(answer, said):
@@ -151,8 +152,16 @@ MATRIX = np.arange(6.0).reshape(2, 3) + 1
         (1 - MATRIX, "one minus"),
         (MATRIX * 1.02, "the 2nd significant digit is off, and 3 are asked"),
         (MATRIX + np.array([[0, 0, 0], [0, 1, 0]]), "1 of 6 entries are off; the first is entry [1, 1]"),
-        (np.where(MATRIX == 2, np.nan, MATRIX), "1 entries are NaN"),
-        ("no", "a str was given"),
+        (np.where(MATRIX == 2, np.nan, MATRIX), "of 6 entries 1 is NaN"),
+        (np.where(MATRIX < 3, np.nan, MATRIX), "of 6 entries 2 are NaN"),
+        ("no", "numbers is asked, a str was given"),
+        (
+            torch.linalg.eigvals(torch.eye(2)),
+            "a list, array or tensor of numbers is asked, a tensor of torch.complex64 was",
+        ),
+        (np.array([1, None]), "an array of object was given"),
+        ([{1, 3}, {1, 4}], "a list with a set in it was given"),
+        ([[1, 2], [3]], "a list of parts that differ in shape was given"),
     ],
 )
 def test_a_wrong_array_is_told_where(answer, said):
@@ -196,6 +205,8 @@ def unfinished(x):
         (unfinished, "not answered", False),
         (4.0, "a function is asked", True),
         (lambda x: "text", "on test 1 of 2, it returns a str", True),
+        (lambda x: [None] * 3, "it returns a list with a NoneType in it: real numbers are asked", True),
+        (lambda x: x + 0j, "it returns a tensor of torch.complex64: real numbers are asked", True),
     ],
 )
 def test_a_wrong_function_is_told_on_which_test(answer, said, answered):
