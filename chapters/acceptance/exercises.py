@@ -87,6 +87,15 @@ def _wrong_kernel(accept: Callable[[Tensor], Tensor], stay: bool = True) -> Call
     return kernel
 
 
+def _no_stay(p: Tensor, q: Tensor) -> Tensor:
+    return _kernel()(p, q).fill_diagonal_(0.0)
+
+
+def _rescaled(p: Tensor, q: Tensor) -> Tensor:
+    moved = _wrong_kernel(lambda xi: xi.clamp_max(1.0), stay=False)(p, q)
+    return moved / moved.sum(dim=1, keepdim=True)
+
+
 def _metropolis(p: Tensor, q: Tensor) -> Tensor:
     moved = q * (p / p[:, None]).clamp_max(1.0)
     return moved + torch.diag(1.0 - moved.sum(dim=1))
@@ -200,6 +209,8 @@ EXERCISES = [
         mistakes={
             _wrong_kernel(lambda xi: (1 / xi).clamp_max(1.0)): "xi is upside down: check detailed balance.",
             _wrong_kernel(lambda xi: xi.clamp_max(1.0), stay=False): "rows must sum to 1: a refused move stays.",
+            _no_stay: "rows must sum to 1: what is refused stays, and what is proposed to stay, too.",
+            _rescaled: "rescaled rows do not keep p: what is refused stays on the diagonal.",
             _wrong_kernel(lambda xi: xi / (1 + xi)): "this is Barker's test: it keeps p as well, but accepts less.",
             lambda p, q: _wrong_kernel(lambda xi: xi.clamp_max(1.0))(p, q).T: "rows are where the chain is.",
             _metropolis: "this takes p(x') / p(x) for xi: that is for a symmetric q, and this one is not.",

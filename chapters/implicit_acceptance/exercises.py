@@ -98,6 +98,9 @@ EXERCISES = [
             "Theorem 7.1 speaks of the joint laws p(x) q(y) and p(y) q(x).",
             lambda: 1 - _rate(): "this is the share of refused proposals.",
             lambda: _rate(confidence=2.0): "the ratio was squared.",
+            lambda: (
+                _rate() - sum(p * q for p, q in zip(_TARGET, _RAW, strict=True))
+            ): "the pairs y = x are missing: such a proposal is always accepted.",
             lambda: sum(
                 p * min(1.0, p / q) for p, q in zip(_TARGET, _RAW, strict=True)
             ): "this is the mean of min{1, w(x)} at p: the ratio is w(x) / w(y), and proposals come from q.",

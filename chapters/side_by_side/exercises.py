@@ -70,6 +70,7 @@ EXERCISES = [
             lambda one, budget, cost: max(1, math.floor(one * budget / cost)): "round to the nearest number of steps, "
             "not down.",
             lambda one, budget, cost: math.ceil(one * budget / cost): "round to the nearest number of steps, not up.",
+            lambda one, budget, cost: one * budget / cost: "a whole number of steps is asked, one at least.",
             lambda one, budget, cost: round(one * budget / cost): "a method that cannot afford a step gets one.",
             lambda one, budget, cost: max(1, round(one * budget)): "at equal steps a dear method would get more time.",
         },
@@ -90,6 +91,8 @@ EXERCISES = [
             lambda method, reference: (method - reference).std(correction=0) / math.sqrt(len(method)): "divide by n - "
             "1: the mean was estimated too.",
             lambda method, reference: (method - reference).var() / len(method): "this is its square.",
+            lambda method, reference: (method - reference).std() / math.sqrt(len(method) - 1): "the standard deviation "
+            "has its n - 1 already: divide it by the root of n.",
         },
         by_hand=Case(
             "the standard error for the errors 3, 5, 7 of a method and 2, 5, 5 of the reference",
@@ -128,6 +131,7 @@ EXERCISES = [
                 )
             ): "this has the rate of false discoveries, whose denominator is what was selected.",
             lambda selected, relevant: 2.0 * _balanced(selected, relevant): "the half is missing.",
+            lambda selected, relevant: 100.0 - _balanced(selected, relevant): "this is the share that is judged right.",
             lambda selected, relevant: _balanced(selected, relevant) / 100.0: "the unit is percent.",
         },
         by_hand=Case(

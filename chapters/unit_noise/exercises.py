@@ -220,7 +220,10 @@ EXERCISES = [
         hint="For theta = exp(v), v uniform on [-10, 0], both moments are integrals of an exponential.",
         mistakes={
             _second_over_first: "E theta over the root of E theta^2: the variance still lacks -(E theta)^2.",
-            lambda: _prior_snr(20.0): "this is the published interval [-20, 0]; here it is [-10, 0].",
+            lambda: _prior_snr(
+                20.0
+            ): "this is the ratio of [-20, 0]: here the interval is [-10, 0], and E theta^2 has the "
+            "factor 1/2 of the integral of e^(2v).",
             lambda: math.sqrt(3.0): "theta itself is not uniform: its logarithm is.",
             lambda: _prior_snr() ** 2: "this is the square of the ratio: divide by the standard deviation.",
         },
@@ -260,7 +263,8 @@ EXERCISES = [
         ),
         cases=_fold_cases,
         stub="def answer(weight, mean, snr):\n"
-        "    ...  # weight (out, units) of the layer that reads the units -> (out, kept units)",
+        "    # weight (out, units) of the layer that reads the units; a ratio above 1 is kept\n"
+        "    ...  # (out, kept units)",
     ),
     Exercise(
         id="sbp-7",
