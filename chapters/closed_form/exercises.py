@@ -206,6 +206,7 @@ EXERCISES = [
             lambda *arguments: (
                 1 - _closed_form()(*arguments)
             ): "A and B are exchanged: this is the spike's probability.",
+            lambda *arguments: _log_odds()(*arguments): "this is its logit: p* itself is asked.",
             **{_through_sigmoid(wrong): message for wrong, message in _MISODDS.items()},
         },
         by_hand=Case("p* for m = 0.2, sigma = 0.1, tau_1 = 1, tau_0 = 0.1 and pi = 1/4", _BY_HAND, (0,)),

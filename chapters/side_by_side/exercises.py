@@ -76,7 +76,9 @@ EXERCISES = [
         },
         by_hand=Case("the steps of a method of cost 2.5 at B = 4, where one training has 500 steps", (500, 4, 2.5)),
         cases=lambda: [(500, 1, 1.0), (500, 4, 2.5), (600, 16, 3.4), (500, 1, 3.1), (3, 1, 40.0)],
-        stub="def answer(one, budget, cost):  # at least one step, a whole number\n    return ...",
+        stub="def answer(one, budget, cost):\n"
+        "    # one: steps k_1 of the ordinary network; budget: B; cost: c, of one step\n"
+        "    return ...  # the steps k of the method, a whole number",
     ),
     Exercise(
         id="side-2",
