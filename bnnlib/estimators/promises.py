@@ -41,7 +41,7 @@ def p_values(
             rows[:, :, some] += residual[random.integers(len(x), size=rows.shape[:2])] - residual[test]
             differences.append(loss(fold, rows).mean(axis=0) - plain[fold])
         gains = np.concatenate(differences)
-        spread = gains.std(ddof=1)
+        spread = gains.std(ddof=1) if len(gains) > 1 else 0.0
         if spread > 0:
             z = torch.tensor(gains.mean() / spread * np.sqrt(len(gains)), dtype=torch.float64)
             values[some] = float(torch.special.ndtr(-z))
