@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils import prune
@@ -123,6 +124,8 @@ REFUSED = {
         *[(lambda layer=layer: layer(torch.randn(1, 3, device="meta"), torch.Generator()),
            r"generator lives on cpu, but the weights are on meta.*torch.Generator")
           for layer in (bnn.GaussianLinear(3, 2, device="meta"), NOISE(3, device="meta"))],
+        *[(lambda g=g: bnn.predict(bayesian(), x(), generator=g), "generator is .*, but it must be a torch.Generator")
+          for g in (3, np.random.default_rng(0))],
         (lambda: bnn.elbo_loss(torch.ones(3), bayesian(), 10), r"nll_mean is of shape \(3,\).*reduction='mean'"),
         (lambda: bnn.elbo_loss(1.0, bayesian(), 10), "nll_mean is a float"),
         (lambda: bnn.elbo_loss(torch.tensor(1.0), bayesian(), 0), "num_data is 0"),
