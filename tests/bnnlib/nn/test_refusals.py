@@ -204,7 +204,7 @@ REFUSED = {
         *[(lambda p=p: noisy(**p), words) for p, words in (
             ({}, r"no layer is named.*after=\[\.\.\.\] or before=\[\.\.\.\]"),
             ({"after": ["conv3"]}, r"no layer 'conv3'\. The model has conv1, pool1"), ({"after": [""]}, "no layer ''"),
-            ({"after": ["relu1"]}, r"'relu1' is a ReLU.*number of units is not known.*BayesianPruning\(num_units"),
+            ({"after": ["relu1"]}, r"'relu1' is a ReLU.*units is not known.* 2-d convolution.*Pruning\(num_units"),
             ({"before": ["flatten"]}, "'flatten' is a Flatten"), ({"after": ["fc1", "fc1"]}, "names a layer twice"),
             ({"before": ["fc1", "fc1"]}, "names a layer twice"))],
         *[(lambda p=p: noisy(noisy(after=["conv2"], before=["fc1"]), **p), "noise")
