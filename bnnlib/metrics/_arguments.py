@@ -90,7 +90,7 @@ def check_distributions(probabilities: Tensor, labels: Tensor | None = None) -> 
             "draws over their dimension first."
         )
     check_finite("probabilities", probabilities)
-    totals = probabilities.sum(dim=1, dtype=torch.float64)
+    totals = probabilities.sum(dim=1, dtype=max(probabilities.dtype, torch.float32, key=lambda kind: kind.itemsize))
     rounding = 4e-3 if probabilities.dtype is torch.bfloat16 else 1e-3
     if (probabilities < 0).any() or not torch.allclose(totals, torch.ones_like(totals), atol=rounding):
         raise ValueError(
