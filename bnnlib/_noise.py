@@ -20,6 +20,7 @@ import torch._functorch.config
 from torch import Tensor, nn
 
 from bnnlib import _native
+from bnnlib._checks import check_generator
 from bnnlib._memory import keep_pages
 from bnnlib._native.keys import DeviceKey, fold, of_draw, whole
 
@@ -101,6 +102,7 @@ def _source(like: Tensor, generator: torch.Generator | None) -> torch.Generator 
     generator = generator if generator is not None else _GENERATOR.get()
     if generator is None:
         return None
+    check_generator("generator", generator)
     if generator.device.type != like.device.type:
         raise ValueError(
             f"generator lives on {generator.device}, but the weights are on {like.device}: noise is drawn where "

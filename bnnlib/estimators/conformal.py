@@ -27,7 +27,8 @@ class Conformal(NamedTuple):
     def of(cls, scores: np.ndarray, places: np.ndarray) -> Conformal:
         """Decide from held-out rows whether nearness tells something."""
         near, every = cls(scores, places), cls(scores, places[:, :0])
-        return near if better(near._sizes_told(), every._sizes_told()) else every
+        # a single row has no neighbor
+        return near if len(scores) > 1 and better(near._sizes_told(), every._sizes_told()) else every
 
     def _sizes_told(self) -> Held:
         size = np.maximum(self._size(None), 1e-12)

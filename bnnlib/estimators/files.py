@@ -103,6 +103,9 @@ def _plain(value: Any) -> Any:
 
 
 def _back(value: Any) -> Any:
-    if isinstance(value, dict) and "texts" in value:
-        return np.asarray(value["texts"], dtype=object if value["object"] else None)
-    return value["array"].numpy() if isinstance(value, dict) else value
+    match value:
+        case {"texts": list(texts), "object": bool(mixed)}:
+            return np.asarray(texts, dtype=object if mixed else None)
+        case {"array": torch.Tensor() as array}:
+            return array.numpy()
+    return value  # a dict too, such as class_weight

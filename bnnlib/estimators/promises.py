@@ -9,7 +9,7 @@ difference of the losses is 0 (Candes, Fan, Janson and Lv, 2018, J. R. Stat. Soc
 from collections.abc import Callable
 
 import numpy as np
-import torch
+from scipy.special import stdtr
 from sklearn.covariance import ledoit_wolf
 
 from bnnlib.estimators.folds import Folds
@@ -41,10 +41,9 @@ def p_values(
             rows[:, :, some] += residual[random.integers(len(x), size=rows.shape[:2])] - residual[test]
             differences.append(loss(fold, rows).mean(axis=0) - plain[fold])
         gains = np.concatenate(differences)
-        spread = gains.std(ddof=1)
+        spread = gains.std(ddof=1) if len(gains) > 1 else 0.0
         if spread > 0:
-            z = torch.tensor(gains.mean() / spread * np.sqrt(len(gains)), dtype=torch.float64)
-            values[some] = float(torch.special.ndtr(-z))
+            values[some] = stdtr(len(gains) - 1, -gains.mean() / spread * np.sqrt(len(gains)))
     return values
 
 

@@ -129,6 +129,8 @@ def learn(estimator: Any, errors: Errors) -> tuple[Scatter | None, np.ndarray]:
         rows, from networks that have not seen them (n,).
     """
     seed, (rows, inputs) = estimator.seed_, errors.x.shape
+    if rows < 2:
+        return None, np.ones(rows)  # nothing is left to judge by
     some = np.sort(np.random.default_rng(seed).permutation(rows)[:_MOST])
     x, target = torch.from_numpy(errors.x[some]).float(), errors.target()[some]
     folds = Folds.divide(len(some), None, 1, seed)

@@ -28,6 +28,11 @@ def of_arrays(metric: Metric) -> Metric:
             return value
         # a copy, in double precision where Python's numbers are, whatever the strides and the order of bytes
         array = np.array(value, order="C")
+        if array.dtype.kind not in "biufc":
+            raise TypeError(
+                f"{name} holds {array.dtype.name}, but a metric is of numbers. Labels are those of their classes: "
+                "numpy.unique(labels, return_inverse=True)[1]."
+            )
         native = np.int64 if array.dtype.kind == "u" else array.dtype.newbyteorder("=")
         return torch.from_numpy(array.astype(native, copy=False))
 
@@ -85,13 +90,19 @@ def check_distributions(probabilities: Tensor, labels: Tensor | None = None) -> 
             "draws over their dimension first."
         )
     check_finite("probabilities", probabilities)
-    totals = probabilities.sum(dim=1)
-    if (probabilities < 0).any() or not torch.allclose(totals, torch.ones_like(totals), atol=1e-3):
+    totals = probabilities.sum(dim=1, dtype=max(probabilities.dtype, torch.float32, key=lambda kind: kind.itemsize))
+    rounding = 4e-3 if probabilities.dtype is torch.bfloat16 else 1e-3
+    if (probabilities < 0).any() or not torch.allclose(totals, torch.ones_like(totals), atol=rounding):
         raise ValueError(
             f"probabilities have entries from {probabilities.min().item():g} and rows that sum to values from "
             f"{totals.min().item():g} to {totals.max().item():g}, but rows must be non-negative and sum to 1. "
             "Pass logits.softmax(dim=1)."
         )
+
+
+def floating(values: Tensor) -> Tensor:
+    """Whole numbers as float64, all else as it is."""
+    return values if values.is_floating_point() else values.double()
 
 
 def mean_over(values: Tensor, dim: Dims) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive
-from bnnlib.metrics._arguments import check_distributions, check_finite, check_labels, of_arrays
+from bnnlib.metrics._arguments import check_distributions, check_finite, check_labels, floating, of_arrays
 
 COLDEST, HOTTEST = 1e-4, 100.0  # the range that the code of Atanov et al. searches
 HALVINGS = 60  # of log(HOTTEST / COLDEST) = 13.8 nats: beyond the precision of float64
@@ -44,7 +44,7 @@ def fit_temperature(scores: Tensor, labels: Tensor, *, given: str = "logits") ->
         3.64
     """
     check_labels(labels, scores, "scores")
-    logits = _logits(scores, given)
+    logits = _logits(floating(scores), given)
     # relative to the label: sums of differences do not cancel where the label has nearly all the mass
     gaps = logits - logits.gather(1, labels.long()[:, None])
     if not gaps.any():
@@ -81,7 +81,7 @@ def apply_temperature(scores: Tensor, temperature: float, *, given: str = "logit
         given: "logits" or "probabilities", as for `fit_temperature`.
 
     Returns:
-        Shape (n, classes), in the type of `scores`; rows sum to 1.
+        Shape (n, classes), in the type of `scores`, float64 for whole numbers; rows sum to 1.
 
     Raises:
         ValueError: the shape is not (n, classes), the temperature is not positive, a score is NaN or infinite, or
@@ -94,6 +94,7 @@ def apply_temperature(scores: Tensor, temperature: float, *, given: str = "logit
     check_positive("temperature", temperature)
     if scores.dim() != 2 or scores.numel() == 0:
         raise ValueError(f"scores have shape {tuple(scores.shape)}, but it must be (n, classes) with n > 0.")
+    scores = floating(scores)
     return (_logits(scores, given) / temperature).softmax(dim=1).to(scores.dtype)
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from bnnlib.metrics._arguments import check_distributions, of_arrays
+from bnnlib.metrics._arguments import check_distributions, floating, of_arrays
 
 
 @of_arrays
@@ -56,6 +56,7 @@ def entropy_split(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             f"probabilities has shape {tuple(probabilities.shape)}, but it must be (draws, n, classes) with at least "
             "one draw of one row: do not average over the draws first."
         )
+    probabilities = floating(probabilities)
     total = predictive_entropy(probabilities.mean(dim=0))
     aleatoric = predictive_entropy(probabilities.flatten(0, 1)).unflatten(0, probabilities.shape[:2]).mean(dim=0)
     return total, aleatoric, (total - aleatoric).clamp_min(0.0)

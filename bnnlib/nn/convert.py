@@ -67,10 +67,11 @@ def to_bayesian(
     The weights of the network become posterior means, and their names in the state_dict stay, so a checkpoint of the
     deterministic network still loads. Layers that are Bayesian already, and layers that are used twice, are respected.
     Frozen ones, none of whose parameters requires a gradient, stay as they are, unless `parameters` names them.
-    A parameter that several modules share keeps one posterior, one draw a pass of the model, and one divergence. A
-    weight that a module of yours reads of another, as ``F.linear(h, self.encoder.weight.t())`` does, is the mean there,
-    beside a draw in the encoder, and no warning comes. Let one module own the weight and read it wherever it is used,
-    and name it in `parameters`: then all of its reads in a pass are one draw.
+    A parameter that several modules share keeps one posterior, one draw a pass of the model, and one divergence; for
+    "scale_mixture", "sparse_vd" and "horseshoe" these modules stay deterministic. A weight that a module of yours reads
+    of another, as ``F.linear(h, self.encoder.weight.t())`` does, is the mean there, beside a draw in the encoder, and
+    no warning comes. Let one module own the weight and read it wherever it is used, and name it in `parameters`: then
+    all of its reads in a pass are one draw.
     Where layers inside an `nn.TransformerEncoder` are converted, it computes what stands at padded positions, as it
     does in training; PyTorch's fast path, in `eval()` without gradients, puts zeros there. Mask them before a mean.
     Embeddings with `sparse=True` lose it: the divergence has a gradient in every row.
@@ -121,8 +122,7 @@ def to_bayesian(
         names = [key for key in own if chosen is None or (f"{name}.{key}" if name else key) in chosen]
         if not names:
             continue
-        tied = layer in POSTERIORS and any(id(p) in shared for p in own.values())
-        fused = type(module) in kinds and len(names) == len(own) and not tied
+        fused = type(module) in kinds and len(names) == len(own) and shared.isdisjoint(map(id, own.values()))
         if isinstance(module, BayesianLayer):
             stays[name] = module, "Bayesian already"
         elif parameters is None and not any(p.requires_grad for p in own.values()):
@@ -189,6 +189,8 @@ def _obstacle(layer: str, module: nn.Module, fused: bool, named: bool) -> str:
         )
     if type(module) in kinds and keys.get("weight") is None:
         return "its weight is no parameter"
+    if any(parameter is not None and parameter.is_complex() for parameter in keys.values()):
+        return "its parameters are complex"
     if fused or (layer in POSTERIORS and (named or _by_parameter(module))):
         return ""
     if layer in POSTERIORS:
@@ -197,7 +199,7 @@ def _obstacle(layer: str, module: nn.Module, fused: bool, named: bool) -> str:
         return "torch.nn.utils.parametrize.remove_parametrizations makes it a plain layer"
     plain = " and ".join(f"nn.{kind.__name__}" for kind in kinds)
     return (
-        f"it replaces plain {plain} modules with all of their parameters, "
+        f"it replaces plain {plain} modules with all of their parameters, none of which another module has too, "
         f"and {', '.join(map(repr, POSTERIORS))} take any parameter that parameters=[...] names"
     )
 

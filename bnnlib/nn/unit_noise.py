@@ -49,7 +49,8 @@ def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Itera
 
     Args:
         model: any module; it is not changed, its weights are copied.
-        after, before: names as in `model.named_modules()` of linear, convolutional or batch norm layers.
+        after, before: names as in `model.named_modules()` of linear layers, 2-d convolutions, and batch norm behind
+            either.
         settings: keyword arguments of `StructuredBayesianPruning`, the same for all; change single layers afterwards,
             for example their `kl_weight`.
 
@@ -82,8 +83,9 @@ def _insert(model, modules, name: str, behind: bool, widths: dict, settings: dic
     width = next((getattr(layer, field) for kind, field in widths.items() if isinstance(layer, kind)), None)
     if width is None:
         raise ValueError(
-            f"{name!r} is a {type(layer).__name__}, whose number of units is not known. Name a linear, convolutional "
-            "or batch norm layer, or build the network with StructuredBayesianPruning(num_units) where you want it."
+            f"{name!r} is a {type(layer).__name__}, whose number of units is not known. Name a linear layer, a 2-d "
+            "convolution or batch norm, or build the network with StructuredBayesianPruning(num_units) where you want "
+            "it."
         )
     places = sum(child is layer for parent in model.modules() for child in parent._modules.values())
     if places > 1:

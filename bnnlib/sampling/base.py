@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bnnlib import _native
-from bnnlib._checks import DivergedError, check_non_negative, check_positive
+from bnnlib._checks import DivergedError, check_generator, check_non_negative, check_positive
 from bnnlib._memory import keep_pages
 from bnnlib._native import has_kernels
 from bnnlib._native.keys import fold, signed
@@ -54,6 +54,7 @@ class Sampler(torch.optim.Optimizer):
         generator: torch.Generator | None = None,
         keyed: bool = False,
     ) -> None:
+        check_generator("generator", generator)
         keep_pages()
         self.steps = 0
         self.seed: int | None = None  # of noise by key

@@ -138,6 +138,10 @@ class LoaderBatches(Batches):
         for sampler in self._samplers:
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
+        if epoch and self.loader.persistent_workers and self.loader._iterator is None:
+            states = self._states()
+            iter(self.loader)  # workers that stay get their seed in the first epoch alone: it is no number of this one
+            self._set(states)
         if done and self._start:
             self._set(self._start)
         else:

@@ -131,10 +131,11 @@ def fit(
             on Ctrl-C. It holds model, optimizer, scheduler, random state, position within the epoch and callbacks: the
             resumed run is the uninterrupted one bit for bit. With a data set or a loader this needs randomness that
             is PyTorch's: a loader over items with PyTorch's samplers, or with a sampler that has a `generator`, is
-            started again and the batches that are done are passed over. A stream, or another sampler, is saved after
-            each epoch and goes on from there. A run whose layers have other settings, such as those of the prior, or
-            another kind of optimizer, is refused; another learning rate or constant kl_scale is told. The loss, the
-            values of the data and functions are not compared: another run needs another file.
+            started again and the batches that are done are passed over; what its workers draw is lost where they stay
+            (persistent_workers=True). A stream, or another sampler, is saved after each epoch and goes on from there. A
+            run whose layers have other settings, such as those of the prior, or another kind of optimizer, is refused;
+            another learning rate or constant kl_scale is told. The loss, the values of the data and functions are not
+            compared: another run needs another file.
         callbacks: see `Callback`; `EarlyStopping` is one.
         progress: a bar on stderr, where tqdm is installed.
 

@@ -126,6 +126,20 @@ def test_targets_that_are_text(kind, text):
         SparseRegressor(method="gaussian", epochs=1).fit(X, Y).partial_fit(X, kind([text] * 20))
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning", "error:Degrees of freedom")
+@pytest.mark.parametrize("count", [2, 3])
+def test_where_a_single_row_is_held_out_it_promises_little(count):
+    few, settings = (X[:count], Y[:count]), {"random_state": 0, "epochs": 2}
+    assert (fitted(*few, fdr=0.1, **settings).p_values_ == 1.0).all()
+    model = fitted(*few, interval="conformal", **settings)
+    mean, interval = model.predict(X, return_interval=True, level=0.4)
+    assert (interval[:, 0] < mean).all() and np.isfinite(interval).all()
+    with pytest.raises(ValueError, match=r"1 held-out rows can promise 0\.500 at most"):
+        model.predict(X, return_interval=True)
+    model = fitted(*few, noise="heteroscedastic", **settings)
+    assert not model.noise_inclusion_probability_.any() and np.isfinite(model.uncertainty(X).total).all()
+
+
 def test_tensors_are_arrays():
     x, labels = classes(rows=20, names=(0, 1))
     inputs = torch.from_numpy(x).requires_grad_()

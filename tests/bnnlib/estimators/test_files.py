@@ -19,6 +19,9 @@ def test_settings_alone_can_be_saved(tmp_path):
     again = SparseRegressor.load(SparseRegressor(**QUICK, verbose=True).save(tmp_path / "model.bnn"))
     assert again.get_params() == SparseRegressor(**QUICK, verbose=True).get_params()
     assert not hasattr(again, "network_")
+    for weights in ({"no": 1.0, "yes": 2.0}, {"array": 1.0, "texts": 2.0}, {np.int64(0): 1.0, 1: np.float64(2.0)}):
+        model = SparseClassifier(class_weight=weights)
+        assert SparseClassifier.load(model.save(tmp_path / "model.bnn")).class_weight == weights
 
 
 @pytest.mark.slow

@@ -41,6 +41,29 @@ def test_labels_may_be_of_any_integer_type(dtype):
         assert score(probabilities, labels.to(dtype)) == score(probabilities, labels)
 
 
+@pytest.mark.filterwarnings("ignore:the best temperature is above")
+@pytest.mark.parametrize("given", metrics.temperature.KINDS)
+def test_whole_numbers_are_scores_as_their_floats_are(given):
+    scores, labels = [[1, 0], [0, 1], [1, 0]], [0, 1, 1]
+    scores = [[3 * a - 1, 3 * b] for a, b in scores] if given == "logits" else scores
+    floats = torch.tensor(scores, dtype=torch.float64)
+    fitted = metrics.fit_temperature(floats, labels, given=given)
+    assert metrics.fit_temperature(scores, labels, given=given) == fitted
+    tempered = metrics.apply_temperature(floats, 2.0, given=given)
+    assert torch.equal(metrics.apply_temperature(scores, 2.0, given=given), tempered)
+    assert tempered.min() > 0.0
+    if given == "probabilities":
+        split = zip(metrics.entropy_split([scores]), metrics.entropy_split(floats[None]), strict=True)
+        assert all(torch.equal(one, other) for one, other in split)
+
+
+def test_probabilities_of_bfloat16_sum_to_one_as_far_as_they_can():
+    logits, labels = rows()
+    rounded = logits.softmax(dim=1).bfloat16()
+    assert (rounded.sum(dim=1, dtype=torch.float64) - 1.0).abs().max() > 1e-3
+    assert metrics.nll(rounded, labels) == pytest.approx(metrics.nll(logits.softmax(dim=1), labels), rel=1e-2)
+
+
 def test_nll_of_an_impossible_label_is_infinite():
     assert metrics.nll(torch.tensor([[1.0, 0.0]]), torch.tensor([1])) == math.inf
 

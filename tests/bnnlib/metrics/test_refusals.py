@@ -35,6 +35,7 @@ REFUSED = {
         (lambda: metrics.accuracy(zeros(2, 3, 4), zeros(2).long()), r"\(n, classes\)"),
         (lambda: metrics.accuracy(TWO[:1], t(2)), "classes 0 to 1"),
         (lambda: metrics.accuracy(TWO[:1], t(0.0)), "integer class numbers"),
+        (lambda: metrics.nll(TWO, ["no", "yes"]), "labels holds str.*return_inverse", TypeError),
         (lambda: metrics.nll(t([2.0, -1.0]), ONE), "softmax"),
         (lambda: metrics.nll(t([0.5, NAN]), ONE), "NaN"),
         (lambda: metrics.brier(t([0.5, 0.4]), ONE), "sum to 1"),

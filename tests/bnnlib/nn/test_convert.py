@@ -116,7 +116,7 @@ def test_frozen_layers_stay_as_they_are():
 
 
 HOOK = r"0 \(\w+\): a hook computes its weight, which .*prune\.remove"
-WHOLE = r"0 \(\w+\): it replaces plain nn\.Linear .*modules with all of their parameters, and 'gaussian'"
+WHOLE = r"0 \(\w+\): it replaces plain nn\.Linear .*modules with all of their parameters, none .*, and 'gaussian'"
 
 
 def pruned(module):
@@ -159,6 +159,23 @@ def test_a_shared_parameter_is_random_under_all_of_its_names():
     tied[1].weight = tied[0].weight
     for network, names in ((tied, ["0.weight"]), (tied, ["1.weight"]), (nn.Sequential(again, again), ["1.*"])):
         assert all(isinstance(layer, bnn.BayesianLayer) for layer in bnn.to_bayesian(network, parameters=names))
+
+
+@pytest.mark.parametrize("kind", ["horseshoe", "scale_mixture", "sparse_vd"])
+def test_kinds_of_one_posterior_a_layer_leave_what_is_shared(kind):
+    network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2))
+    network[1].weight = network[0].weight
+    with pytest.warns(UserWarning, match=r"0 \(Linear\), 1 \(Linear\): .* none of which another module has too"):
+        model = bnn.to_bayesian(network, kind, **KINDS[kind][0])
+    assert [isinstance(layer, bnn.BayesianLayer) for layer in model] == [False, False, True]
+    assert model[1].weight is model[0].weight
+
+
+def test_complex_parameters_stay_as_they_are():
+    network = nn.Sequential(nn.Linear(3, 3, dtype=torch.complex64), nn.Linear(3, 3))
+    with pytest.warns(UserWarning, match=r"0 \(Linear\): its parameters are complex"):
+        model = bnn.to_bayesian(network)
+    assert [isinstance(layer, bnn.BayesianLayer) for layer in model] == [False, True]
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")

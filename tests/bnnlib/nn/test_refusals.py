@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils import prune
@@ -123,6 +124,8 @@ REFUSED = {
         *[(lambda layer=layer: layer(torch.randn(1, 3, device="meta"), torch.Generator()),
            r"generator lives on cpu, but the weights are on meta.*torch.Generator")
           for layer in (bnn.GaussianLinear(3, 2, device="meta"), NOISE(3, device="meta"))],
+        *[(lambda g=g: bnn.predict(bayesian(), x(), generator=g), "generator is .*, but it must be a torch.Generator")
+          for g in (3, np.random.default_rng(0))],
         (lambda: bnn.elbo_loss(torch.ones(3), bayesian(), 10), r"nll_mean is of shape \(3,\).*reduction='mean'"),
         (lambda: bnn.elbo_loss(1.0, bayesian(), 10), "nll_mean is a float"),
         (lambda: bnn.elbo_loss(torch.tensor(1.0), bayesian(), 0), "num_data is 0"),
@@ -201,7 +204,7 @@ REFUSED = {
         *[(lambda p=p: noisy(**p), words) for p, words in (
             ({}, r"no layer is named.*after=\[\.\.\.\] or before=\[\.\.\.\]"),
             ({"after": ["conv3"]}, r"no layer 'conv3'\. The model has conv1, pool1"), ({"after": [""]}, "no layer ''"),
-            ({"after": ["relu1"]}, r"'relu1' is a ReLU.*number of units is not known.*BayesianPruning\(num_units"),
+            ({"after": ["relu1"]}, r"'relu1' is a ReLU.*units is not known.* 2-d convolution.*Pruning\(num_units"),
             ({"before": ["flatten"]}, "'flatten' is a Flatten"), ({"after": ["fc1", "fc1"]}, "names a layer twice"),
             ({"before": ["fc1", "fc1"]}, "names a layer twice"))],
         *[(lambda p=p: noisy(noisy(after=["conv2"], before=["fc1"]), **p), "noise")

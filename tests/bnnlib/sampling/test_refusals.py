@@ -117,6 +117,7 @@ REFUSED = {
         (lambda: sghmc(momentum=1.0), "momentum is 1.*friction"),
         (lambda: sghmc(momentum=-0.1), "momentum is -0.1"),
         (lambda: sghmc(scheme="leapfrog"), "'baoab', 'euler'"),
+        (lambda: sghmc(generator=3), "generator is 3, but it must be a torch.Generator"),
         (lambda: sghmc(gradient_variance=1.0), "scheme 'baoab' has no correction"),
         (lambda: mcmc.SGLD([p := nn.Parameter(torch.ones(1))], 1.0).load_state_dict(torch.optim.SGD([p]).state_dict()),
          "no random state"),

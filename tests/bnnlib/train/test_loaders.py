@@ -172,6 +172,18 @@ def test_a_stream_goes_on_from_the_end_of_an_epoch(tmp_path):
     assert_same({**resumed.state_dict()}, {**whole.state_dict()})
 
 
+@pytest.mark.parametrize("steps", [2, 4, 6])
+def test_workers_that_stay_see_the_same_order_in_a_run_that_goes_on(steps, tmp_path):
+    def go(checkpoint=None, **bounds):
+        options = {"batch_size": 16, "shuffle": True, "num_workers": 1, "persistent_workers": True}
+        loader, model = DataLoader(TensorDataset(*data()), generator=seeded(5), **options), network()
+        fit(model, loader, generator=seeded(3), checkpoint=checkpoint, **bounds)
+        return {**model.state_dict()}
+
+    go(tmp_path / "run.pt", max_steps=steps)
+    assert_same(go(tmp_path / "run.pt", epochs=2), go(epochs=2))
+
+
 def test_an_iterable_data_set_needs_no_loader_but_a_number_of_rows():
     assert fit(network(), Stream(), epochs=2, batch_size=16, num_data=ROWS).step == 8
 
