@@ -41,7 +41,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
 def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
     """ "mean ± standard error" of replicates."""
     mean, error, _ = lab.estimate(values)
-    return f"{form.format(mean)} ± {form.format(error).lstrip('+')}"
+    return f"{form.format(mean).replace('-', '−')} ± {form.format(error).lstrip('+')}"
 
 
 def _where(place: str) -> tuple[str, str]:
