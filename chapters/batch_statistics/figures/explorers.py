@@ -123,8 +123,8 @@ def batch_size_in_words(study: BatchSizeStudy, size: int, layer: str, name: str)
     mean = {name: study.entropy[size, name].mean() for name in ("known", "unknown")}
     return (
         f"Batches of {size}: in the {name} layer the mean scatters with {spread[0]:.2g}, log sigma with "
-        f"{spread[1]:.2g}. The entropy averages {mean['known']:.2g} nats on known and {mean['unknown']:.2g} on unknown inputs; the area "
-        f"under the ROC curve is {area(study, size):.1f} %, without draws {area(study, 0):.1f} %."
+        f"{spread[1]:.2g}. The entropy averages {mean['known']:.2g} nats on known and {mean['unknown']:.2g} on unknown "
+        f"inputs; the area under the ROC curve is {area(study, size):.1f} %, without draws {area(study, 0):.1f} %."
     )
 
 

@@ -95,7 +95,7 @@ def test_kinds_of_numbers_stand_apart():
         "better": ["–", "5"],
         "worse": ["1", "–"],
         "not run": ["1", "–"],
-        "cells": ["5", "5"],
+        "all numbers": ["5", "5"],
         "half of the budget or more": ["1 of 2", "–"],
     }
     assert "print 10 numbers of the methods" in own
@@ -149,7 +149,7 @@ def test_claims_are_counted_paper_by_paper():
     claims = {"one": [{"paper": "001", "verdict": "partly"}, {"paper": "000", "verdict": "reproduced"}], "two": []}
     text = told("claims", claims=claims)
     assert "make 2 claims" in text and "| Claim | paper 000 | paper 001 |" in text
-    assert "| reproduced | 1 | – |" in text and "| partly | – | 1 |" in text and "| claims | 1 | 1 |" in text
+    assert "| reproduced | 1 | – |" in text and "| partly | – | 1 |" in text and "| all claims | 1 | 1 |" in text
     assert told("claims") == "No claims are written down."
 
 
@@ -172,5 +172,6 @@ def test_examples_are_cells_of_the_results():
     )
     assert "d = +0.663, m = 0.005; **not comparable: budget 8 of" in told("example: not comparable", evidence)
     assert told("example: worse", evidence).startswith("No published cell")
+    assert ", d = −0.663, " in told("example: agrees", {"x": {"cells": [cell | {"difference": -0.663}]}})
     text = (ROOT / "book" / "verdicts.md").read_text(encoding="utf-8")
     assert sorted(match["example"] for match in ASKED.finditer(text)) == sorted(f"example: {w}" for w in compared.WORDS)
