@@ -129,7 +129,9 @@ def _answers(rows: Rows, _: Found) -> str:
     for layer in dict.fromkeys(row["layer"] for row in rows):
         cells = [by.get((layer, *task)) for task in tasks]
         lines.append([names[layer], *("–" if row is None else _arrival(row) for row in cells)])
-    return markdown(["Network", *(f"{task}, loss {row['target']:g}" for (task,), row in tasks.items())], lines)
+    called = {"mnist": "MNIST", "simulation-2": "simulation II"}
+    heads = (f"{called.get(task, task)}, loss {row['target']:g}" for (task,), row in tasks.items())
+    return markdown(["Network", *heads], lines)
 
 
 def _arrival(row: Row) -> str:

@@ -153,3 +153,10 @@ def test_convolutions_on_a_processor_and_noise_on_units():
     text = told("convolutions", {"step_convolutions": {"about": ABOUT, "rows": rows}})
     assert "| Layer, ratio | LeNet-5, 128 rows | ResNet20, 1,024 rows |" in text
     assert "| Gaussian | 1.50 | 1.01 |" in text and "| SBP, LeNet-5 | 1.30 (1.20 to 1.40) | – |" in text
+
+
+def test_times_to_an_answer_name_their_tasks():
+    rows = [{"layer": "gaussian", "task": "simulation-2", "target": 0.25, "seconds": 0.61}]
+    rows[0] |= {"arrived": 1, "runs": 1}
+    text = told("time_to_answer", {"time_to_answer": {"about": ABOUT, "rows": rows}})
+    assert "| Network | simulation II, loss 0.25 |" in text and "| Gaussian | 0.6 s |" in text
