@@ -129,7 +129,9 @@ def _answers(rows: Rows, _: Found) -> str:
     for layer in dict.fromkeys(row["layer"] for row in rows):
         cells = [by.get((layer, *task)) for task in tasks]
         lines.append([names[layer], *("–" if row is None else _arrival(row) for row in cells)])
-    return markdown(["Network", *(f"{task}, loss {row['target']:g}" for (task,), row in tasks.items())], lines)
+    called = {"mnist": "MNIST", "simulation-2": "simulation II"}
+    heads = (f"{called.get(task, task)}, loss {row['target']:g}" for (task,), row in tasks.items())
+    return markdown(["Network", *heads], lines)
 
 
 def _arrival(row: Row) -> str:
@@ -219,7 +221,8 @@ def _predictions(rows: Rows, _: Found) -> str:
         [", ".join(way), *(f"{1e3 * by[*way, *column]['seconds']:,.0f}" for column in columns)]
         for way in _by(rows, "library", "layer", "way")
     ]
-    return markdown(["Draws", *(f"{network}, {batch} row{'s' * (batch > 1)}" for network, batch in columns)], lines)
+    heads = (f"{network}, {_count(batch, 'row')}" for network, batch in columns)
+    return markdown([f"Milliseconds for {rows[0]['samples']} draws", *heads], lines)
 
 
 def _stacks(rows: Rows, _: Found) -> str:
@@ -258,13 +261,13 @@ def _estimators(rows: Rows, _: Found) -> str:
     lines = []
     for name, row in own.items():
         ahead = [_mean(rivals[name, one], "nll_behind", 2) if (name, one) in rivals else "–" for one in names]
-        size = f"{name.replace('_', ' ')} ({row['rows']:,} x {row['inputs']:,})"
+        size = f"{name.replace('_', ' ')} ({row['rows']:,} × {row['inputs']:,})"
         cells = [_mean(row, "error", 1 if row["error"] >= 10 else 2), *ahead]
         thirds = [row[f"coverage_{number}"] for number in (1, 2, 3) if f"coverage_{number}" in row]
         cells += [f"{min(thirds):.0f} to {max(thirds):.0f} %" if thirds else "–", f"{row['selected']:.1f}"]
         lines.append([size, *cells, f"{row['cpu_s']:.1f}", str(row["splits"])])
     ahead = [f"nats ahead of the {one}" if one == "lasso" else f"of {one}" for one in names]
-    return markdown(["table (rows x inputs)", "error", *ahead, "coverage", "selected", "s", "splits"], lines)
+    return markdown(["table (rows × inputs)", "error", *ahead, "coverage", "selected", "seconds", "splits"], lines)
 
 
 def _selections(rows: Rows, _: Found) -> str:
@@ -291,7 +294,7 @@ def _mean(row: Row, key: str, digits: int) -> str:
     if key not in row:
         return "–"
     error = f" ± {row[f'{key}_se']:.{digits}f}" if f"{key}_se" in row else ""
-    return f"{row[key]:.{digits}f}{error}"
+    return f"{row[key]:z.{digits}f}{error}".replace("-", "−")
 
 
 def _moved(found: Found) -> dict[tuple, int]:

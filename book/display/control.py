@@ -1,5 +1,6 @@
 """The knobs of an explorer: sliders, and rows of buttons for a choice."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,5 @@ class Control:
         """The value as the reader sees it."""
         if callable(self.format):
             return str(self.format(value))
-        if self.format is not None:
-            return format(value, self.format)
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        text = format(value, self.format or ("g" if isinstance(value, float) else ""))
+        return text if isinstance(value, str) else re.sub("^-", "−", text)

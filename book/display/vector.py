@@ -30,6 +30,7 @@ PAD = 0.1  # inches around a panel, and around the figure as IPython cuts it
 DOTS = 100  # CSS pixels an inch, as the theme draws
 
 _COLOR = re.compile(r"\b(fill|stroke): (#[0-9a-f]{6})")
+_GROUND_OF_HATCH = re.compile(r'fill="(#[0-9a-f]{6})"')  # matplotlib has no style there
 
 
 def darkened(color: str) -> str:
@@ -106,7 +107,7 @@ def svg_of(figure: Figure) -> str | None:
     buffer, about = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with plt.rc_context({"svg.fonttype": "path", "svg.hashsalt": "bnnlib"}):
         figure.savefig(buffer, format="svg", bbox_inches=crop, metadata=about)
-    text, found = tidied(buffer.getvalue()), {}
+    text, found = _GROUND_OF_HATCH.sub(r'style="fill: \1"', tidied(buffer.getvalue())), {}
 
     def named(color: re.Match) -> str:
         name = found.setdefault(color[2], f"--c{len(found)}")

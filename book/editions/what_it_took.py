@@ -50,6 +50,7 @@ def verdicts_by_paper(found: Found, kind: str = "own") -> str:
         return "No results are committed yet."
     words = [word for word in (*WORDS, "cells") if any(one[word] for one in said.values())]
     lines = [[word, *(f"{one[word]:,}" if one[word] else "–" for one in said.values())] for word in words]
+    lines[-1][0] = "all numbers"
     known = [f"{one['budget comparable']} of {one['budget known']}" for one in said.values()]
     known = ["–" if one.endswith(" of 0") else one for one in known]
     return markdown(["Verdict", *map("paper {}".format, said)], [*lines, ["half of the budget or more", *known]])
@@ -106,8 +107,8 @@ def _own(found: Found) -> str:
     most, alike = _most_alike(found)
     tested, outside = _tested(found)
     return (
-        f"The five papers print {said['cells']} numbers of the methods that they propose. Each is counted once, by its "
-        "[verdict](verdicts.md), however many of our rows stand beside it:\n\n"
+        f"The {{ref}}`five papers <the-five-papers>` print {said['cells']} numbers of the methods that they "
+        "propose. Each is counted once, by its [verdict](verdicts.md), however many of our rows stand beside it:\n\n"
         f"{verdicts_by_paper(found)}\n\n"
         f"So {good + bad} are decided: {good} agree or are better (of these {alike} "
         f"belong to one experiment, `{most}`), {bad} do not; "
@@ -129,7 +130,7 @@ def _claims(claims: Claims) -> str:
     papers = sorted({one["paper"] for one in every})
     said = [Counter(one["verdict"] for one in every if one["paper"] == paper) for paper in papers]
     lines = [[word, *(str(one[word] or "–") for one in said)] for word in FATES]
-    lines.append(["claims", *(str(one.total()) for one in said)])
+    lines.append(["all claims", *(str(one.total()) for one in said)])
     return (
         f"Beside their numbers the papers make {len(every)} claims in words, tables and figures; each is held to the "
         "rows that decide it, and the reports list them one by one.\n\n"
@@ -290,7 +291,7 @@ def _silent(found: Found) -> str:
             reasons.setdefault((_word(row), why), Counter())[row["kind"]] += 1
     order = sorted(reasons.items(), key=lambda item: (item[0][0], [-item[1][kind] for kind in KINDS]))
     lines = [[*which, *(f"{said[kind] or '–'}" for kind in KINDS)] for which, said in order]
-    return markdown(["", "why", *KINDS.values()], lines)
+    return markdown(["verdict", "why", *KINDS.values()], lines)
 
 
 def _word(row: dict[str, Any]) -> str:
@@ -310,7 +311,7 @@ def _example(found: Found, word: str) -> str:
         said += f", ours {row['mean']:.4g}{spread} (n = {row['n']})"
     if row["difference"] is not None:
         error = "" if row["error"] is None else f", s = {row['error']:.2g}"
-        said += f", d = {row['difference']:+.3g}{error}, m = {row['margin']:.2g}"
+        said += f", d = {row['difference']:+.3g}".replace("-", "−") + f"{error}, m = {row['margin']:.2g}"
     return f"{said}; **{row['verdict']}**."
 
 

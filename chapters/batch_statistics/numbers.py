@@ -41,7 +41,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
 def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
     """ "mean ± standard error" of replicates."""
     mean, error, _ = lab.estimate(values)
-    return f"{form.format(mean)} ± {form.format(error).lstrip('+')}"
+    return f"{form.format(mean).replace('-', '−')} ± {form.format(error).lstrip('+')}"
 
 
 def _where(place: str) -> tuple[str, str]:
@@ -165,7 +165,7 @@ def _noise() -> dict[str, str]:
             texts[f"again-{short}-{what}-{kind}"] = lab.number(value, "{:.1f}" if what == "margin" else "{:.2f}")
     texts["again-draws-auroc"] = lab.difference(*AGAIN, "SBN", CONTROL, "auroc")
     sizes = _fit_sizes()
-    texts |= {"again-batches": f"{sizes[1]}", "again-perfect": f"{perfect_tail(*sizes):.3f}"}
+    texts |= {"again-batches": f"{sizes[1]:,}", "again-perfect": f"{perfect_tail(*sizes):.3f}"}
     return texts | {f"again-{short}": lab.number(_worst(what), "{:.3f}") for short, what in LAWS.items()}
 
 

@@ -91,8 +91,11 @@ def _cell(text: str) -> str:
     if not text or set(text) - set(WORDS):
         return f'<td style="text-align: left">{html.escape(text)}</td>'
     words = ", ".join(WORDS[mark] for mark in text)
+    # of one width each, so that those of one data set stand below each other
+    marks = "".join(f'<span style="display: inline-block; width: 1em">{mark}</span>' for mark in text)
     return (
-        f'<td style="text-align: left; white-space: nowrap"><span aria-hidden="true">{text}</span>{_hidden(words)}</td>'
+        f'<td style="text-align: left; white-space: nowrap"><span aria-hidden="true">{marks}</span>'
+        f"{_hidden(words)}</td>"
     )
 
 
@@ -236,5 +239,5 @@ class Decided(Table):
                     if row["verdict"] in groups:
                         groups[row["verdict"]].append((NAMES | RIVAL_NAMES)[row["method"]])
                 words = [", ".join(groups[one]) or "none" for one in ("better", "worse", "tie")]
-                self.rows.append((task.replace("-", " "), str(budget), *words, str(len(groups["undecided"]))))
+                self.rows.append((CALLED[task], str(budget), *words, str(len(groups["undecided"]))))
         self.caption = f"{metric.upper()} beside that of the {(NAMES | RIVAL_NAMES)[REFERENCES[metric][0]]}"

@@ -29,7 +29,15 @@ def found():
         row(layer="sghmc", bytes=42e6),
     ]
     draws = [
-        {"library": "bnnlib", "layer": "gaussian", "way": way, "network": "13-50-1", "batch": 1, "seconds": seconds}
+        {
+            "library": "bnnlib",
+            "layer": "gaussian",
+            "way": way,
+            "network": "13-50-1",
+            "batch": 1,
+            "samples": 100,
+            "seconds": seconds,
+        }
         for way, seconds in (("calls", 0.05), ("at once", 0.0071))
     ]
     return {
@@ -46,7 +54,7 @@ def test_tables_hold_the_stored_numbers():
     assert "| SGHMC | – | 1.40 | – | 1.05; – | – | 42 | 1.68 |" in text and "horseshoe" not in text
     assert "learned prior | – | **1.25** |" in text  # as its goal is printed
     draws = told("prediction", found())
-    assert "| Draws | 13-50-1, 1 row |" in draws and "| bnnlib, gaussian, at once | 7 |" in draws
+    assert "| Milliseconds for 100 draws | 13-50-1, 1 row |" in draws and "| bnnlib, gaussian, at once | 7 |" in draws
     assert "*cpu (some), 1 thread, torch 2.13, 2026-01-01: `python -m benchmarks.x`.*" in text
     assert "no result for step time h100" in told("step_time_h100", found())
 
@@ -98,8 +106,8 @@ def test_estimators_stand_by_set_with_their_lead_over_rivals():
     ]
     text = told("estimators", {"estimators": {"about": ABOUT, "rows": rows}})
     assert "error | nats ahead of the lasso | of random forest | coverage" in text
-    assert "| five of 200 (1,000 x 200) | 107.3 ± 1.0 | 0.25 ± 0.02 | – | 91 to 96 % | 5.0 | 20.0 | 2 |" in text
-    assert "| iris (30 x 4) | 3.51 | – | -0.10 | – | 12.0 | 3.0 | 1 |" in text
+    assert "| five of 200 (1,000 × 200) | 107.3 ± 1.0 | 0.25 ± 0.02 | – | 91 to 96 % | 5.0 | 20.0 | 2 |" in text
+    assert "| iris (30 × 4) | 3.51 | – | −0.10 | – | 12.0 | 3.0 | 1 |" in text
 
 
 def test_selections_stand_by_method():
@@ -145,3 +153,10 @@ def test_convolutions_on_a_processor_and_noise_on_units():
     text = told("convolutions", {"step_convolutions": {"about": ABOUT, "rows": rows}})
     assert "| Layer, ratio | LeNet-5, 128 rows | ResNet20, 1,024 rows |" in text
     assert "| Gaussian | 1.50 | 1.01 |" in text and "| SBP, LeNet-5 | 1.30 (1.20 to 1.40) | – |" in text
+
+
+def test_times_to_an_answer_name_their_tasks():
+    rows = [{"layer": "gaussian", "task": "simulation-2", "target": 0.25, "seconds": 0.61}]
+    rows[0] |= {"arrived": 1, "runs": 1}
+    text = told("time_to_answer", {"time_to_answer": {"about": ABOUT, "rows": rows}})
+    assert "| Network | simulation II, loss 0.25 |" in text and "| Gaussian | 0.6 s |" in text

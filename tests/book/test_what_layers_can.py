@@ -129,7 +129,7 @@ FEATURES = {
     "exact divergence": diverges,
     "inclusion probability": selects,
     "`deepcopy`, `pickle`": copies,
-    "`torch.func.grad`": transforms,
+    "`func.grad`": transforms,
     "`vmap` over draws": maps,
     "second derivatives": twice,
     "one compiled graph": compiles,

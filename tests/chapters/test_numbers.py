@@ -48,7 +48,7 @@ def test_what_is_not_stored_is_said_to_be_so(study, tmp_path, monkeypatch):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
     texts = told(study)
     assert keys(study) <= set(texts)
-    settings = {key for key, text in texts.items() if re.fullmatch(r"[\d.]+", text)}  # of the experiment, not results
+    settings = {key for key, text in texts.items() if re.fullmatch(r"[\d.,]+", text)}  # of the experiment, not results
     assert set(map(texts.get, set(texts) - settings)) <= {"(not run)", "not run", "-"}
     assert "(not run)" in texts.values() and len(settings) < 10
 

@@ -26,7 +26,7 @@ def walk(scales: Sequence[float], acceptance: Sequence[float], share: Sequence[f
             panel.plot(scales, values, **look)
             label = f"independent: {name.split()[0]} {point:.2f}"
             panel.axhline(point, color=look["color"], lw=1.4, ls=(0, (1, 1 if name[0] == "a" else 3)), label=label)
-        panel.set(xscale="log", xlabel="standard deviation of a step", ylim=(0, 1.05))
+        panel.set(xscale="log", xlabel="standard deviation of a step", ylabel="share", ylim=(0, 1.05))
         fig.legend(loc="outside lower center", ncols=2, fontsize="small")
     return fig
 
@@ -54,7 +54,7 @@ def ring(panel: Axes) -> None:
     """Mark the six centers."""
     x, y = mode_centers().numpy().T
     panel.plot(x, y, "+", color=PALETTE[1], ms=9, mew=1.6, ls="none", label=f"{MODES} centers")
-    panel.set(xlim=(-8, 8), ylim=(-8, 8), aspect="equal")
+    panel.set(xlim=(-8, 8), ylim=(-8, 8), aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
 
 
 def scatter(points: Mapping[str, np.ndarray]) -> Figure:

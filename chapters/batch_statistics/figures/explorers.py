@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -117,14 +117,14 @@ def area(study: BatchSizeStudy, size: int) -> float:
     return metrics.auroc(unknown, known)
 
 
-def batch_size_in_words(study: BatchSizeStudy, size: int, layer: str) -> str:
-    """The alternative text of `batch_size`."""
+def batch_size_in_words(study: BatchSizeStudy, size: int, layer: str, name: str) -> str:
+    """The alternative text of `batch_size`, with the reader's name of the layer."""
     spread = study.statistics[size, layer][1]
     mean = {name: study.entropy[size, name].mean() for name in ("known", "unknown")}
     return (
-        f"Batches of {size}: in layer {layer} the mean scatters with {spread[0]:.2g}, log sigma with {spread[1]:.2g}. "
-        f"The entropy averages {mean['known']:.2g} nats on known and {mean['unknown']:.2g} on unknown inputs; the area "
-        f"under the ROC curve is {area(study, size):.1f} %, without draws {area(study, 0):.1f} %."
+        f"Batches of {size}: in the {name} layer the mean scatters with {spread[0]:.2g}, log sigma with "
+        f"{spread[1]:.2g}. The entropy averages {mean['known']:.2g} nats on known and {mean['unknown']:.2g} on unknown "
+        f"inputs; the area under the ROC curve is {area(study, size):.1f} %, without draws {area(study, 0):.1f} %."
     )
 
 
@@ -182,26 +182,27 @@ def batch_size(study: BatchSizeStudy, size: int, layer: str) -> Picture:
     )
 
 
-def batch_size_controls(study: BatchSizeStudy) -> dict[str, Control]:
+def batch_size_controls(study: BatchSizeStudy, names: Mapping[str, str]) -> dict[str, Control]:
     """Knobs for the sizes and layers of a study; the layer's is left out if there is only one."""
     start = study.sizes[len(study.sizes) // 2]
     controls = {"size": Control("batch size", study.sizes, start)}
     if len(study.layers) > 1:
-        controls["layer"] = Control("layer", study.layers, study.layers[-1], choice=True)
+        controls["layer"] = Control("layer", study.layers, study.layers[-1], format=names.__getitem__, choice=True)
     return controls
 
 
-def batch_size_explorer(study: BatchSizeStudy) -> Explorer:
+def batch_size_explorer(study: BatchSizeStudy, names: Mapping[str, str]) -> Explorer:
     """Knobs for batch size and layer: spread of the statistics, entropy of known and unknown inputs.
 
     Args:
         study: from `batch_size_study`, of at least 12 sizes.
+        names: what the reader calls each of its layers, such as "first hidden".
     """
 
     def compute(size: int, layer: str = study.layers[-1]) -> Picture:
         return batch_size(study, size, layer)
 
     def words(size: int, layer: str = study.layers[-1]) -> str:
-        return batch_size_in_words(study, size, layer)
+        return batch_size_in_words(study, size, layer, names[layer])
 
-    return curves(compute, batch_size_controls(study), title="How large is a batch?", alt=words)
+    return curves(compute, batch_size_controls(study, names), title="How large is a batch?", alt=words)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from book.display.panels import missing
+from book.display.panels import missing, numbered
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from book.lab.queries import stored_arrays
 from book.lab.store import NotStoredError, load_result
@@ -85,7 +85,7 @@ def entropy_cdf(arrays: Arrays | None = None) -> Figure:
             panel.set(title=f"{network}: {unknown}", ylim=(-0.02, 1.02))
         for panel in axes[:, 0]:
             panel.set_ylabel("share of images")
-        for panel in (axes[1, 0], axes[0, 1]):
+        for panel in axes.flat[:3]:
             panel.set_xlabel("predictive entropy (nats)")
         legend = axes[1, 1]
         legend.set_axis_off()
@@ -130,6 +130,7 @@ def parts() -> Figure:
             column[0].set_title(network)
         for panel, words in zip(axes[:, 0], measures.values(), strict=True):
             panel.set_ylabel(words)
+        numbered(axes)
         panel_letters(axes)
     return fig
 

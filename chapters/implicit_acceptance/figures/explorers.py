@@ -19,6 +19,7 @@ _WIDTH = _X[1] - _X[0]
 _TARGET = 0.5 * norm.pdf(_X, -2.0, 0.6) + 0.5 * norm.pdf(_X, 2.0, 0.6)
 _RAW = norm.pdf(_X, 0.0, 2.0)
 CONFIDENCE = tuple(round(0.1 * k, 1) for k in range(31))
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 LOWER = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45)
 
 
@@ -61,6 +62,12 @@ def settle(confidence: float, lower: float) -> Settled:
     return Settled(law.numpy(), *map(float, numbers))
 
 
+def _plain(number: float) -> str:
+    """Two digits, with a power of ten where there would be many zeros."""
+    digits, power = f"{number:.1e}".split("e")
+    return f"{float(f'{number:.2g}'):g}" if number < 9999 else f"{digits} × 10{str(int(power)).translate(_RAISED)}"
+
+
 def _settled_picture(confidence: float, lower: float) -> Picture:
     found = settle(confidence, lower)
     sweep = [settle(one, lower) for one in CONFIDENCE]
@@ -87,7 +94,7 @@ def _settled_picture(confidence: float, lower: float) -> Picture:
             Panel("kept and lost", shares, "confidence κ", "share", (0, 3), (0, 1)),
         ],
         f"acceptance {found.acceptance:.2f}; total variation {found.distance:.3f}, of the generator "
-        f"{found.raw_distance:.3f}\npromised: at most {found.bound:.2g} by the paper's (28), "
+        f"{found.raw_distance:.3f}\npromised: at most {_plain(found.bound)} by the paper's (28), "
         f"{found.direct:.2g} without b",
     )
 
@@ -99,7 +106,8 @@ def settled_in_words(confidence: float, lower: float) -> str:
     return (
         f"Confidence {confidence:g} ({how}), b = {lower:g}: the chain accepts {found.acceptance:.2f} of the proposals "
         f"and settles at a total variation of {found.distance:.3f} from the target, the generator being at "
-        f"{found.raw_distance:.3f}; the paper's bound promises {found.bound:.2g}, the one without b {found.direct:.2g}."
+        f"{found.raw_distance:.3f}; the paper's bound promises {_plain(found.bound)}, the one without b "
+        f"{found.direct:.2g}."
     )
 
 

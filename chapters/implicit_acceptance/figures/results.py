@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import legend_below, missing
+from book.display.panels import legend_below, missing, numbered
 from book.display.style import INK, figure, line_styles, panel_letters, style_context
 from book.lab.queries import series
 
@@ -153,7 +153,8 @@ def image_curves(rows: Mapping[str, Rows]) -> Figure:
             axes[0, column].set_title(title)
             axes[0, column].set_xlabel("")
         axes[0, 0].set_ylabel("feature-FID / raw")
-        axes[1, 0].set_ylabel("score")
+        axes[1, 0].set_ylabel("classifier score")
+        numbered(axes)
         legend_below(fig, axes, ncols=3)
         panel_letters(axes.flat)
     return fig

@@ -13,13 +13,12 @@ from book.display.panels import missing
 from book.display.picture import Band, Line, Panel, Picture, Points, Text, span
 from book.display.style import figure
 from book.lab.intervals import estimate, quantile
-from chapters.side_by_side.matrix import NAMES, SIMULATIONS
+from chapters.side_by_side.matrix import CALLED, NAMES, SIMULATIONS
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.standing import BUDGETS, stored_budgets, values
 
 SPARSE = ("gradual_pruning", "group_lasso", "group_lasso_adam", "lottery_ticket")
 CONTROLS = ("random_pruning", "small_dense")
-TASKS = {name: name.replace("-", " ") for name in SIMULATIONS}
 MEASURES = {"rmse": "RMSE", "nll": "NLL", "crps": "CRPS"}
 
 
@@ -29,7 +28,7 @@ def _stored() -> tuple[str, ...]:
 
 def _task() -> Control:
     first = max(_stored(), key=lambda task: len(stored_budgets(task)))
-    return Control("task", _stored(), first, format=TASKS.__getitem__, choice=True)
+    return Control("task", _stored(), first, format=CALLED.__getitem__, choice=True)
 
 
 def _empty() -> Figure | None:
@@ -106,7 +105,7 @@ def time_explorer() -> Explorer | Figure:
 
     def alt(task: str, measure: str, method: str) -> str:
         lines = time(task, measure, method).heading.splitlines()
-        return f"On {TASKS[task]}: {', '.join(lines)}."
+        return f"On {CALLED[task]}: {', '.join(lines)}."
 
     return curves(time, controls, title="What does time buy?", alt=alt)
 
@@ -158,7 +157,7 @@ def size_explorer() -> Explorer | Figure:
         return size(task, budget, method)
 
     def alt(task: str, method: str, budget: int = budgets[0]) -> str:
-        return f"On {TASKS[task]}: {', '.join(size(task, budget, method).heading.splitlines())}."
+        return f"On {CALLED[task]}: {', '.join(size(task, budget, method).heading.splitlines())}."
 
     return curves(compute, controls, title="How small for which error?", alt=alt)
 
@@ -191,7 +190,7 @@ def selection_explorer() -> Explorer | Figure:
         return empty
 
     def alt(task: str, method: str) -> str:
-        return f"On {TASKS[task]}: {', '.join(selection(task, method).heading.splitlines())}."
+        return f"On {CALLED[task]}: {', '.join(selection(task, method).heading.splitlines())}."
 
     controls = {"task": _task(), "method": _method("sghmc_sa")}
     return curves(selection, controls, title="Which inputs matter?", alt=alt)

@@ -10,7 +10,7 @@ from book.display.gallery import failures, make_room
 from book.display.panels import missing
 from book.display.style import PALETTE, figure, line_styles, panel_letters
 from chapters.side_by_side.costs import costs
-from chapters.side_by_side.matrix import NAMES, SIMULATIONS
+from chapters.side_by_side.matrix import CALLED, NAMES, SIMULATIONS
 from chapters.side_by_side.shifts import SHIFTS
 from chapters.side_by_side.standing import QUESTIONS, standing, stored_budgets, values
 
@@ -24,7 +24,7 @@ def step_costs(task: str = "simulation-2") -> Figure:
     found = dict(sorted(costs()[task].items(), key=lambda one: one[1]))
     panel.barh([NAMES[one] for one in found], list(found.values()), color=PALETTE[0])
     panel.axvline(1.0, color="0.3", lw=1)
-    panel.set(xlabel="processor time of a step, one network with Adam = 1")
+    panel.set(xlabel="time of a step (Adam's = 1)")
     return fig
 
 
@@ -60,7 +60,7 @@ def differences(metric: str = "rmse", budget: int = 1, tasks: Sequence[str] = SI
             panel.hlines(place, row["low"], row["high"], color=look, lw=1.6)
             filled = look if row["verdict"] in ("better", "worse") else "white"
             panel.plot(row["difference"], place, "o", color=look, mfc=filled, ms=5, ls="none")
-        panel.set(title=task.replace("-", " "), xlabel=f"difference in {metric.upper()}")
+        panel.set(title=CALLED[task], xlabel=f"difference in {metric.upper()}")
         panel.set_yticks(range(len(methods)), [NAMES[one] for one in reversed(methods)])
     panel_letters(np.atleast_1d(axes))
     return fig

@@ -30,9 +30,9 @@ COSTS = {
 }
 LABELS = {
     "Dropout": "dropout",
-    "SBP": "SBP, fast noise",
-    "SBP, slow noise": "SBP, slow noise",
-    "SBP, noise at the weights' rate": "SBP, slowest noise",
+    "SBP": "SBP, noise 100 times as fast",
+    "SBP, slow noise": "SBP, ten times as fast",
+    "SBP, noise at the weights' rate": "SBP, as fast as weights",
 }
 HALF_BELL = float(np.log(2 * np.sqrt(1 - 2 / np.pi)))  # nats: entropy of a bell less that of half a bell, same variance
 Arrays = Mapping[tuple[str, str, int, str], np.ndarray]

@@ -147,3 +147,10 @@ test_what_is_badly_made_is_refused = refusals(
 def test_a_continuous_slider_has_twelve_stops_and_others_fewer():
     assert Control("x", MANY, 1).values == tuple(MANY)
     assert Control("x", ("a", "b"), "a", choice=True).text("b") == "b"
+
+
+def test_a_negative_number_has_a_minus_and_a_word_its_hyphen():
+    places = [-0.5 * k for k in range(12)]
+    assert Control("x", places, 0.0).text(-0.5) == "−0.5"
+    assert Control("x", places, 0.0, ".1e").text(-0.5) == "−5.0e-01"
+    assert Control("x", ("-a", "b"), "b", choice=True).text("-a") == "-a"

@@ -59,6 +59,20 @@ def test_the_file_has_a_view_for_the_dark_and_for_each_panel_in_both():
     assert text == vector.svg_of(lines(2)[0])
 
 
+def test_hatched_areas_are_seen_in_the_dark():
+    figure, axes = lines()
+    axes.bar([0], [1], color=style.INK, hatch="//")
+    text = vector.svg_of(figure)
+    assert f"fill: {style.INK.lower()};fill:var(" in text[text.index("<pattern") : text.index("</pattern")]
+
+
+def test_a_single_panel_fits_a_phone(root):
+    least = re.search(r"max\(100%, ([\d.]+) \* var\(--drawn", (root / "book/_static/book.css").read_text())
+    width = float(re.search(r'<svg[^>]* width="(\d+)"', vector.svg_of(lines()[0]))[1])
+    assert float(least[1]) * width <= 390 - 3 * 16  # the margins of the page and of the figure
+    assert float(least[1]) * 10 * vector.DOTS / 72 >= 8  # pixels of the smallest words
+
+
 @pytest.mark.slow
 def test_panels_that_need_each_other_stay_together():
     assert vector.panels(lines()[0]) == []

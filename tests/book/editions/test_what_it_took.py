@@ -90,12 +90,14 @@ def test_kinds_of_numbers_stand_apart():
     own, rival = told("own", evidence | {"other": other}), told("rival", evidence)
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in own.splitlines() if line[:1] == "|"]
     assert lines[0] == ["Verdict", "paper 000", "paper 010"]
+    label = re.search(r"\{ref\}`five papers <(.+?)>`", own)[1]
+    assert f"({label})=" in (ROOT / "book" / "index.md").read_text(encoding="utf-8"), "there are their numbers"
     assert {line[0]: line[1:] for line in lines[2:]} == {
         "agrees": ["3", "–"],
         "better": ["–", "5"],
         "worse": ["1", "–"],
         "not run": ["1", "–"],
-        "cells": ["5", "5"],
+        "all numbers": ["5", "5"],
         "half of the budget or more": ["1 of 2", "–"],
     }
     assert "print 10 numbers of the methods" in own
@@ -149,7 +151,7 @@ def test_claims_are_counted_paper_by_paper():
     claims = {"one": [{"paper": "001", "verdict": "partly"}, {"paper": "000", "verdict": "reproduced"}], "two": []}
     text = told("claims", claims=claims)
     assert "make 2 claims" in text and "| Claim | paper 000 | paper 001 |" in text
-    assert "| reproduced | 1 | – |" in text and "| partly | – | 1 |" in text and "| claims | 1 | 1 |" in text
+    assert "| reproduced | 1 | – |" in text and "| partly | – | 1 |" in text and "| all claims | 1 | 1 |" in text
     assert told("claims") == "No claims are written down."
 
 
@@ -172,5 +174,6 @@ def test_examples_are_cells_of_the_results():
     )
     assert "d = +0.663, m = 0.005; **not comparable: budget 8 of" in told("example: not comparable", evidence)
     assert told("example: worse", evidence).startswith("No published cell")
+    assert ", d = −0.663, " in told("example: agrees", {"x": {"cells": [cell | {"difference": -0.663}]}})
     text = (ROOT / "book" / "verdicts.md").read_text(encoding="utf-8")
     assert sorted(match["example"] for match in ASKED.finditer(text)) == sorted(f"example: {w}" for w in compared.WORDS)

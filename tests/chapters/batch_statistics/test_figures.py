@@ -196,8 +196,8 @@ def test_the_picture_shows_the_batches_and_the_entropies(study):
     assert np.interp(0.5, curve.y, curve.x) == pytest.approx(np.median(study.entropy[16, "unknown"]))
     assert curve.x[[0, -1]] == pytest.approx(study.entropy[16, "unknown"][[0, -1]])
     assert f"AUROC {explorers.area(study, 16):.1f} %" in picture.heading
-    said = explorers.batch_size_in_words(study, 16, "1")
-    assert said.startswith("Batches of 16: in layer 1 ") and f"{explorers.area(study, 16):.1f} %" in said
+    said = explorers.batch_size_in_words(study, 16, "1", "first hidden")
+    assert said.startswith("Batches of 16: in the first hidden layer ") and f"{explorers.area(study, 16):.1f} %" in said
 
 
 def test_axes_stay_where_they_are_and_hold_the_batches(study):
@@ -209,9 +209,11 @@ def test_axes_stay_where_they_are_and_hold_the_batches(study):
 
 def test_the_layer_is_a_choice_only_if_there_are_several(study):
     many = study._replace(sizes=tuple(range(12)))
-    assert list(explorers.batch_size_controls(many)) == ["size", "layer"]
-    assert explorers.batch_size_controls(many)["layer"].choice
-    assert list(explorers.batch_size_controls(many._replace(layers=("4",)))) == ["size"]
+    names = {"1": "first hidden", "4": "second hidden"}
+    controls = explorers.batch_size_controls(many, names)
+    assert list(controls) == ["size", "layer"] and controls["layer"].choice
+    assert [controls["layer"].text(one) for one in controls["layer"].values] == [*names.values()]
+    assert list(explorers.batch_size_controls(many._replace(layers=("4",)), names)) == ["size"]
 
 
 # --- noise ---

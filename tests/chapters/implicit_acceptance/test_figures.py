@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from bnnlib import functional as bF
+from book.display import vector
 from book.display.picture import Band
 from chapters.implicit_acceptance import figures, ring
 from chapters.implicit_acceptance.figures import explorers, results
@@ -60,6 +61,12 @@ def test_bars_and_strokes_are_the_laws():
     made = figures.state_bars({"p": law, "q": law[::-1]}, {"chain": law})
     assert [bar.get_height() for bar in made.axes[0].patches] == [0.2, 0.3, 0.5, 0.5, 0.3, 0.2]
     assert made.axes[1].get_lines()[0].get_ydata().tolist() == law.tolist()
+    made.draw_without_rendering()
+    assert len(vector.panels(made)) > 2, "on a phone the panels stand below each other"
+
+
+def test_large_numbers_have_a_power_of_ten():
+    assert [explorers._plain(one) for one in (0.0291, 7.3, 120.4, 314_159.0)] == ["0.029", "7.3", "120", "3.1 × 10⁵"]
 
 
 def test_maps_have_the_cell_of_a_point_where_the_point_is():

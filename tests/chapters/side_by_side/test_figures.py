@@ -5,11 +5,12 @@ import pytest
 
 from bnnlib.contest import METHODS
 from book.display.gallery import covered
+from book.display.style import PANEL_WIDTH
 from chapters.side_by_side import figures, standing
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.figures import explorers
 from chapters.side_by_side.figures.results import SHIFTED
-from chapters.side_by_side.matrix import SIMULATIONS, Decided, Matrix
+from chapters.side_by_side.matrix import CALLED, SIMULATIONS, Decided, Matrix
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.shifts import SHIFTS
 from chapters.side_by_side.signed_rank import SignedRanks
@@ -79,6 +80,14 @@ def test_the_chances_of_a_reference_share_a_column(stored):
     head, *_ = shown._repr_markdown_().partition("\n\n")[2].splitlines()
     assert head.count("better / equal / worse, %") == 2 and len(shown.columns) == 5
     assert "99 / 1 / 0" in next(row for row in shown.rows if row[0] == "Dirac spike and slab")
+    marks = sum(len(one) for one in shown.marks.values())
+    assert shown._repr_html_().count("inline-block; width: 1em") == marks, "those of a data set stand below each other"
+
+
+def test_the_costs_are_no_wider_than_other_figures():
+    whole = figures.step_costs()
+    whole.draw_without_rendering()
+    assert whole.get_tightbbox().width <= PANEL_WIDTH[1], "nor is the label at its axis"
 
 
 def test_a_budget_of_which_a_method_is_missing_is_left_out(stored):
@@ -94,7 +103,7 @@ def test_explorers_say_what_they_show_at_every_stop(stored, static, name):
     assert found.to_html() and found.gzip_bytes < found.max_gzip_bytes
     for settings in found.grid[:: len(found.grid) // 7]:
         words = found.describe(settings)
-        assert "not run" not in words and any(task.replace("-", " ") in words for task in SIMULATIONS)
+        assert "not run" not in words and any(CALLED[task] in words for task in SIMULATIONS)
 
 
 def test_a_budget_that_is_not_run_has_no_point(stored):

@@ -301,9 +301,9 @@ def test_random_labels_show_every_replicate_and_only_units_that_can_go():
     arrays = {(setting, method, k, "curve"): table for method in ("Dropout", "SBP") for k in (0, 1)}
     arrays |= {(setting, "SBP, slow noise", 0, "curve"): table + 1, ("digits", "SBP", 0, "curve"): table}
     figure = results.random_labels(arrays)
-    assert len(curves(figure, 0, "dropout")) == len(curves(figure, 0, "SBP, fast noise")) == 2
-    assert curves(figure, 0, "SBP, slow noise")[0][:, 1].tolist() == [11, 13, 12]
-    assert curves(figure, 1, "SBP, fast noise")[0].tolist() == [[1, 100], [2, 60], [3, 0]]
+    assert len(curves(figure, 0, "dropout")) == len(curves(figure, 0, "SBP, noise 100 times as fast")) == 2
+    assert curves(figure, 0, "SBP, ten times as fast")[0][:, 1].tolist() == [11, 13, 12]
+    assert curves(figure, 1, "SBP, noise 100 times as fast")[0].tolist() == [[1, 100], [2, 60], [3, 0]]
     assert "dropout" not in [one.get_label() for one in figure.axes[1].get_lines()]
     chance = [one for one in figure.axes[0].get_lines() if one.get_linestyle() == ":"]
     assert [set(one.get_ydata()) for one in chance] == [{10}]
