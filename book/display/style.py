@@ -120,6 +120,15 @@ def panel_letters(axes: Axes | Iterable[Axes]) -> None:
         panel.set_title(rf"$\mathbf{{{letter}}}$  {title}".rstrip(), loc="left")
 
 
+def stand_alone(axes: Axes | Iterable[Axes]) -> None:
+    """Give panels that share an axis each its numbers and words: a phone shows a panel without its neighbors."""
+    for panel in np.ravel(axes):
+        panel.tick_params(labelleft=True, labelbottom=True)
+        for axis, group in (("xaxis", panel.get_shared_x_axes()), ("yaxis", panel.get_shared_y_axes())):
+            words = [getattr(one, axis).get_label_text() for one in group.get_siblings(panel)]
+            getattr(panel, axis).set_label_text(next(filter(None, words), ""))
+
+
 def annotate(
     axes: Axes, text: str, xy: tuple[float, float], offset: tuple[float, float] = (24.0, 24.0), **kwargs
 ) -> Annotation:

@@ -119,6 +119,18 @@ def test_panel_letters_keep_titles():
     assert [panel.get_title(loc="left") for panel in axes.flat][:2] == ["$\\mathbf{a}$  error", "$\\mathbf{b}$"]
 
 
+def test_panels_that_share_an_axis_can_each_stand_alone():
+    figure, axes = display.figure(2, 2, sharex="col", sharey="row")
+    axes[0, 0].set_ylabel("error")
+    axes[1, 1].set_xlabel("step")
+    style.stand_alone(axes)
+    assert [(panel.get_xlabel(), panel.get_ylabel()) for panel in axes.flat] == [
+        ("", "error"), ("step", "error"), ("", ""), ("step", "")
+    ]  # fmt: skip
+    figure.draw_without_rendering()
+    assert all(axis.get_ticklabels()[0].get_visible() for one in axes.flat for axis in (one.xaxis, one.yaxis))
+
+
 def test_dense_curves_keep_a_few_markers_that_do_not_coincide():
     _, axes = display.figure()
     for i in range(2):
