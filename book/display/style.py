@@ -22,7 +22,7 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 1))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 INK = "#222222"
-PANEL_WIDTH = {1: 5.6, 2: 6.8, 3: 8.6}
+PANEL_WIDTH = {1: 5.1, 2: 6.8, 3: 8.6}  # a single panel fits a phone with words that can be read
 FONT_SIZE = 12.0
 
 RC = {
