@@ -25,6 +25,8 @@ def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, str]]:
 def equation_sources(prefix: str) -> dict[str, list[tuple[str, str]]]:
     """{equation label: [(importable name, first line of its docstring)]} of all labels that start with `prefix`.
 
+    The order is that of the chapter, as far as its notebook is at hand, and so that of the equations' numbers.
+
     Args:
         prefix: of the chapter's labels, e.g. "svbnn".
 
@@ -48,7 +50,8 @@ def equation_sources(prefix: str) -> dict[str, list[tuple[str, str]]]:
                     found.setdefault(label, []).append((f"{module}.{name}", text.split("\n")[0]))
     if not found:
         raise ValueError(f"no docstring of the library names an equation ({prefix}-...): check the prefix")
-    return dict(sorted(found.items()))
+    written = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "chapters").glob("*.ipynb")))
+    return dict(sorted(found.items(), key=lambda one: (written.find(f":label: {one[0]}\\n"), one[0])))
 
 
 class EquationTable:

@@ -22,7 +22,7 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 1))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 INK = "#222222"
-PANEL_WIDTH = {1: 5.6, 2: 6.8, 3: 8.6}
+PANEL_WIDTH = {1: 5.1, 2: 6.8, 3: 8.6}  # a single panel fits a phone with words that can be read
 FONT_SIZE = 12.0
 
 RC = {
@@ -118,6 +118,15 @@ def panel_letters(axes: Axes | Iterable[Axes]) -> None:
     for panel, letter in zip(panels, string.ascii_lowercase, strict=False):
         title = panel.get_title(loc="left")
         panel.set_title(rf"$\mathbf{{{letter}}}$  {title}".rstrip(), loc="left")
+
+
+def stand_alone(axes: Axes | Iterable[Axes]) -> None:
+    """Give panels that share an axis each its numbers and words: a phone shows a panel without its neighbors."""
+    for panel in np.ravel(axes):
+        panel.tick_params(labelleft=True, labelbottom=True)
+        for axis, group in (("xaxis", panel.get_shared_x_axes()), ("yaxis", panel.get_shared_y_axes())):
+            words = [getattr(one, axis).get_label_text() for one in group.get_siblings(panel)]
+            getattr(panel, axis).set_label_text(next(filter(None, words), ""))
 
 
 def annotate(

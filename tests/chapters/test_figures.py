@@ -5,9 +5,11 @@ import importlib
 import inspect
 import re
 
+import numpy as np
 import pytest
 
 from book import studies
+from book.display import vector
 from book.editions.project import read_notebook, source_of
 from book.editions.source import ROOT
 from chapters.acceptance import figures as mh
@@ -15,6 +17,7 @@ from chapters.acceptance import numbers
 from chapters.adaptive_optimizer import figures as avo
 from chapters.batch_statistics.figures import method as sbn_method
 from chapters.batch_statistics.figures import results as sbn
+from chapters.closed_form.figures import method as sbnn_method
 from chapters.closed_form.figures import pruned
 from chapters.closed_form.figures import results as sbnn
 from chapters.foundations import figures as fnd
@@ -95,3 +98,25 @@ def test_an_explorer_fits_a_page_and_its_axes_stay_where_they_are(make, static):
     assert made.to_html() and made.gzip_bytes < 100_000  # it is refused where it is larger, or a knob changes nothing
     limits = {str([(panel.xlim, panel.ylim) for panel in picture.panels]) for picture in made.pictures}
     assert (len(limits) == 1) is (make.__name__ not in SCALED)
+
+
+CURVES = {"one": np.array([0.5, 0.2, 0.1])}
+ALONE = {  # pictures whose panels share an axis, and yet have a view of their own on a phone
+    "lines": lambda: fnd.idea(*np.ones((4, 3))),
+    "gradients": lambda: fnd.gradient_spread((1, 2, 4), {"mean": CURVES, "sd": CURVES}),
+    "theorem": lambda: aeb.stochastic_approximation(CURVES, CURVES),
+    "differences": aeb.uci_differences,
+    "traces": avo.traces,
+    "sweep": lambda: svbnn.lambda_sweep([], ["opt", "0.9"], {"1b": "one", "2": "two"}),
+    "orders": lambda: sbnn_method.ranking(*np.array([[0.1, 0.2], [0.3, 0.1]])),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_phone_shows_each_panel_with_its_own_numbers_and_words(name):
+    figure = ALONE[name]()
+    figure.draw_without_rendering()
+    assert len(vector.panels(figure)) >= len(figure.axes) > 1
+    if name != "differences":  # whose sets have names
+        assert all(panel.get_ylabel() for panel in figure.axes)
+    assert all(panel.get_xlabel() for panel in figure.axes)

@@ -40,7 +40,7 @@ def test_the_text_says_every_stored_number_and_no_other(study):
     texts = told(study)
     # An experiment whose run the text says nothing of is no fault.
     assert keys(study) == {key for key in texts if not key.startswith("run-") or key in keys(study)}
-    assert all(isinstance(text, str) and text for text in texts.values())
+    assert all(isinstance(text, str) and text and "not run" not in text for text in texts.values())
 
 
 @pytest.mark.parametrize("study", SAYING, ids=lambda study: study.name)

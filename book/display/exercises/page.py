@@ -65,7 +65,7 @@ def question(exercise: Exercise) -> dict | None:
         return None
     data: dict = {"id": asked.id, "kind": asked.kind, "label": "your choice", "asked": asked.asked, "hint": asked.hint}
     if asked.kind == "choice":
-        data["asked"] = f"one of {', '.join(asked.options)}"
+        data["asked"] = f"one of {', '.join(asked.options)}"  # buttons, where a notebook takes a letter in quotes
         return data | {"options": {one: [int(told.right), told.message] for one, told in choices(asked).items()}}
     *above, last = asked.stub.split("\n")
     begun = above[-1].removeprefix("# ") + " " if above and above[-1].startswith("# ") else ""

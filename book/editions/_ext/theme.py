@@ -3,7 +3,8 @@
 - MathJax, 2 MB of it, lies beside the pages, so that they need no network; sphinx-mathjax-offline brings all 24 MB.
 - Font Awesome, 1.5 MB of script a page, goes: ``book/_static/icons.css`` shows its few icons as masks in the color of
   their buttons. Files that no page ever loads go, too.
-- sphinx-exercise and sphinx-proof give the same id to every body and every proof, to which nothing links: it goes.
+- sphinx-exercise and sphinx-proof give the same id to every body and every proof, to which nothing links: it goes. So
+  does the space with which the link from a solution to its exercise begins.
 - A page says of its SVG figures (`book.display.vector`) how large they were drawn, and which panels can stand below
   each other on a phone, for ``book/_static/fit.js``: it cannot read its pictures when it is opened from a folder.
 - A chapter has a second download, its notebook with all that it runs on; with a repository's address in `_config.yml`
@@ -77,6 +78,15 @@ def drop_repeated_ids(app, doctree: nodes.document, docname: str) -> None:
             node["ids"] = [name for name in node["ids"] if name not in REPEATED]
 
 
+def part_words(app, doctree: nodes.document, docname: str) -> None:
+    """Take the space before an exercise's name out of the link that a solution begins with, where it is underlined."""
+    for link in list(doctree.findall(nodes.reference)):
+        words = link.next_node(nodes.Text)
+        if words is not None and words.startswith(" ") and isinstance(link.parent, nodes.title):
+            words.parent.replace(words, nodes.Text(words.lstrip()))
+            link.parent.insert(link.parent.index(link), nodes.Text(" "))
+
+
 def say_views(app, page: str, template: str, context: dict, doctree) -> None:
     """Give an SVG figure its size and its panels; pictures are loaded as a reader comes near them."""
     if "_images/" not in context.get("body", ""):
@@ -130,6 +140,7 @@ def setup(app) -> dict:
     app.connect("config-inited", use_address)
     app.connect("config-inited", say_version)
     app.connect("doctree-resolved", drop_repeated_ids)
+    app.connect("doctree-resolved", part_words)
     app.connect("html-page-context", pass_reports)
     app.connect("html-page-context", add_archive, priority=600)  # after the theme's own
     app.connect("html-page-context", say_views, priority=900)

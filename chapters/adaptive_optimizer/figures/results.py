@@ -64,22 +64,24 @@ def traces(stored: Mapping[str, Mapping[str, np.ndarray] | None] | None = None) 
     """
     stored = {name: stored_traces(name) for name in EXAMPLES} if stored is None else stored
     with style_context():
-        fig, axes = figure(3, nrows=2, height=2.7, sharex="col")
+        fig, axes = figure(3, nrows=2, height=2.7)
         for column, name in enumerate(EXAMPLES):
             ours, printed = stored.get(name), PUBLISHED[name]
             for row, (panel, kind) in enumerate(zip(axes[:, column], ("error", "zeros"), strict=True)):
-                if ours is None and row:  # above, the words would meet the title
+                if ours is None and row:  # the words stand where the title would
                     missing(panel, empty=False)
-                elif ours is not None:
+                else:
+                    panel.set_title(name)
+                if ours is not None:
                     _runs(panel, ours["epochs"], ours[kind])
                 panel.plot(
                     *zip(*printed[row].items(), strict=True), "D", mfc="white", mec=PALETTE[1], ms=7, mew=1.6,
                     ls="none", label="published run",
                 )  # fmt: skip
-                panel.set(xlim=(0, None))
+                panel.set(xlim=(0, None), xlabel="epoch")
             log_axis(axes[0, column])
-            axes[0, column].set(title=name, ylabel=ERROR[name])
-            axes[1, column].set(ylim=(0, 104), xlabel="epoch", ylabel="zeros (%)")
+            axes[0, column].set_ylabel(ERROR[name])
+            axes[1, column].set(ylim=(0, 104), ylabel="zeros (%)")
         legend_below(fig, axes[0, 0], ncols=3, fontsize="small")
         panel_letters(axes)
     return fig

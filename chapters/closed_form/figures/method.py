@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bnnlib import functional as bF
-from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, style_context
+from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, stand_alone, style_context
 from chapters.closed_form.figures.explorers import SLAB, SPIKE, inclusion_curve, mixture, threshold
 
 CLOSED, SAMPLED = PALETTE[0], PALETTE[1]
@@ -145,6 +145,7 @@ def ranking(mean: np.ndarray, scale: np.ndarray, share: float = 0.5) -> Figure:
             panel.loglog(*border, color=INK, ls="--", lw=1.2, marker="none")
             panel.set(title=name, xlabel="|m|", xlim=(left, right), ylim=(low, high))
         panels[0].set_ylabel("σ")
+        stand_alone(panels)
         fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         panel_letters(panels)
     return fig

@@ -20,7 +20,7 @@ UCI_SETS = {
     "boston": "Boston",
     "concrete": "Concrete",
     "energy": "Energy",
-    "kin8nm": "kin8nm",
+    "kin8nm": "Kin8nm",
     "naval": "Naval",
     "power": "Power plant",
     "protein": "Protein",

@@ -59,7 +59,7 @@ def simulated(
 
 def _published_range() -> tuple[float, float] | None:
     listed = [value for value in lab.paper_values("sbnn-importance")[0] if value.metric == "correlation"]
-    return next(((one.mean - one.tolerance, one.mean + one.tolerance) for one in listed), None)
+    return next((one.limits for one in listed), None)
 
 
 def _shares(panel: Axes, rows: Rows) -> None:
@@ -78,7 +78,7 @@ def _shares(panel: Axes, rows: Rows) -> None:
         truth = {"color": INK, "lw": 1, "ls": ":", "marker": "none", "label": "of what both explain"}
         panel.plot(alpha**2 / (explained + 1), 100 * alpha**2 / explained, **truth)
         panel.legend(loc="upper left", fontsize="small")
-        panel.set_ylim(-2, 130)
+        panel.set_ylim(-2, 190)  # room for the legend above all curves
         panel.set_yticks([0, 50, 100])
     else:
         missing(panel)

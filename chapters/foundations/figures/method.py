@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, stand_alone, style_context
 
 CIRCLE = np.stack([np.cos(np.linspace(0, 2 * np.pi, 121)), np.sin(np.linspace(0, 2 * np.pi, 121))])
 GRID = np.linspace(-2.5, 2.5, 101)
@@ -32,6 +32,7 @@ def idea(before: np.ndarray, after: np.ndarray, x: np.ndarray, y: np.ndarray) ->
             panel.set(title=name, xlabel="x", xlim=(-2.5, 2.5), ylim=(-5, 5))
         axes[1].plot(x, y, "o", color=PALETTE[1], ms=5)
         axes[0].set_ylabel("y")
+        stand_alone(axes)
         panel_letters(axes)
     return fig
 
@@ -100,6 +101,7 @@ def gradient_spread(sizes: Sequence[int], spread: Mapping[str, Mapping[str, Sequ
                 panel.plot(sizes, lines[estimator], **look)
             panel.set(xscale="log", yscale="log", title=name, xlabel="size of the minibatch")
         axes[0, 0].set_ylabel("sd of the gradient")
+        stand_alone(axes)
         fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
         panel_letters(axes[0])
     return fig

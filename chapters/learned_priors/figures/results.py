@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from book import lab
 from book.display.panels import legend_below, missing, replicate_points
-from book.display.style import INK, figure, line_styles, panel_letters, style_context
+from book.display.style import INK, figure, line_styles, panel_letters, stand_alone, style_context
 from book.lab.queries import replicates, stored_mean, stored_values
 from chapters.learned_priors.experiments.coverage import METHODS as HELD
 from chapters.learned_priors.experiments.coverage import SETTING as COVERED
@@ -72,7 +72,7 @@ def _errors(panel: Axes, rows: Sequence[Mapping], methods: Sequence[str], metric
     panel.set(yscale="log", xlabel="v₀ (above), σ (below)", ylabel=f"test {metric[:3].upper()}", title="Table 1")
     panel.set_xlim(-0.5, 3.5)
     panel.grid(axis="x", visible=False)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small", title="panel a")
 
 
 def _intervals(panel: Axes) -> None:
@@ -91,7 +91,7 @@ def _intervals(panel: Axes) -> None:
     panel.set_xticks(range(3), ["β₁ = 3", "β₂ = 2", "β₃ = 1"])
     panel.set(ylim=(0, 104), ylabel="intervals that hold it (%)", title="95 % intervals", xlim=(-0.5, 2.5))
     panel.grid(axis="x", visible=False)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small", title="panel b")
 
 
 def uci_differences() -> Figure:
@@ -126,6 +126,7 @@ def uci_differences() -> Figure:
             panel.set_xticks([-100, -10, 0, 10], ["−100", "−10", "0", "10"])
             panel.set_yticks(-np.arange(len(UCI_SETS)), UCI_SETS.values())
             panel.grid(axis="y", visible=False)
+        stand_alone(axes)
         legend_below(fig, axes[0], ncols=3)
         panel_letters(axes)
     return fig

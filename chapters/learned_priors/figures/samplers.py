@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from book.display.style import INK, figure, line_styles, panel_letters, sparse_markers, style_context
+from book.display.style import INK, figure, line_styles, panel_letters, sparse_markers, stand_alone, style_context
 from chapters.learned_priors import formulas
 
 SCHEMES = ("SGLD", "SGHMC, Euler", "SGHMC, BAOAB")
@@ -107,6 +107,7 @@ def stochastic_approximation(weights: Mapping[str, np.ndarray], errors: Mapping[
         right.set(xlabel="weight $w_k$ (falling)", title="Theorem 1")
         for panel in (left, right):
             sparse_markers(panel, 6)
+        stand_alone([left, right])
         fig.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         panel_letters([left, right])
     return fig

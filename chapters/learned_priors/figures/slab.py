@@ -31,6 +31,7 @@ _RUNS = {  # of the last panel, in this order
     "SGLD": "never learned",
     ZERO: "predict 0",
 }
+_COLORS = dict(zip(TRACES, PALETTE, strict=False))  # as in the panels above
 
 
 def _stored(name: str) -> dict[int, np.ndarray]:
@@ -101,7 +102,7 @@ def _errors(panel: Axes) -> None:
         missing(panel)
         return
     for place, (name, errors) in enumerate(values.items()):
-        replicate_points(panel, errors, -place, PALETTE[1 if "EM, " in name and "SA" not in name else 0], width=0.2)
+        replicate_points(panel, errors, -place, _COLORS.get(name.split(",")[0], INK), width=0.2)
         panel.plot(np.median(errors), -place, marker="|", ms=12, mew=2, color=INK, ls="none")
     panel.axvline(3, color=INK, lw=1, ls=":", marker="none")
     panel.set_yticks(-np.arange(len(_RUNS)), _RUNS.values(), size="small")

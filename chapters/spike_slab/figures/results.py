@@ -43,7 +43,7 @@ def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping
     """
     place = np.arange(len(lambdas))
     with style_context():
-        fig, axes = figure(2, nrows=2, height=2.9, sharex=True)
+        fig, axes = figure(2, nrows=2, height=3.3)
         looks = line_styles(["training", "test", "published (test)"])
         for column, (prefix, title) in enumerate(names.items()):
             top, bottom = axes[:, column]
@@ -65,14 +65,13 @@ def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping
             if np.isfinite(published).any():
                 bottom.plot(place, published, ls="none", marker="^", mfc="white", color=PALETTE[2], label="published")
             for panel in (top, bottom):
+                panel.set(title=title, xlabel="prior inclusion λ")
+                panel.set_xticks(place, lambdas, rotation=70, size="small")
                 panel.axvline(lambdas.index("opt"), color=INK, lw=1, ls=":", marker="none")
                 if panel.get_legend_handles_labels()[0]:
                     panel.legend(fontsize="small")
-            top.set_title(title)
-            bottom.set_xticks(place, lambdas, rotation=70, size="small")
-            bottom.set_xlabel("prior inclusion λ")
-        axes[0, 0].set_ylabel("RMSE")
-        axes[1, 0].set_ylabel("log sparsity")
+            top.set_ylabel("RMSE")
+            bottom.set_ylabel("log sparsity")
         panel_letters(axes)
     return fig
 

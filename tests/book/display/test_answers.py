@@ -71,6 +71,12 @@ def test_the_page_and_python_say_the_same_to_every_choice(page, name):
     assert sum(right for right, _ in told) == 1
 
 
+@pytest.mark.parametrize("name", [name for name in IDS if name not in VALUES])
+def test_a_page_with_buttons_asks_for_no_letter_in_quotes(name):
+    exercise = exercises.get(name)
+    assert "in quotes" in exercise.asked and question(exercise)["asked"] == f"one of {', '.join(exercise.options)}"
+
+
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("name", VALUES)

@@ -1,13 +1,14 @@
 """The theme keeps its promises: contrast, color vision, signals besides color, reproducible files."""
 
 import itertools
+import re
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 from book import display
-from book.display import picture, style
+from book.display import picture, style, vector
 from book.display.gallery import covered, failures
 
 mpl.use("agg")
@@ -71,7 +72,7 @@ def test_lines_differ_in_style_and_marker_as_well_as_in_color():
     for get in ("get_color", "get_marker"):
         assert len({getattr(line, get)() for line in lines}) == len(lines)
     assert len({str(line._dash_pattern) for line in lines}) == len(lines)
-    assert fig.get_size_inches()[0] == pytest.approx(5.6)
+    assert fig.get_size_inches()[0] == pytest.approx(5.1)
 
 
 def test_line_styles_follow_the_order_of_names():
@@ -91,6 +92,14 @@ def test_text_is_readable_on_a_phone(columns):
         points = mpl.rcParams["xtick.labelsize"]
     shown = points / 72 / style.PANEL_WIDTH[columns] * 316
     assert shown >= {1: 8, 2: 7}[columns]
+
+
+def test_a_single_panel_need_not_be_pushed_on_a_phone(root):
+    """390 CSS pixels less 48 of margins, and the least scale of the style sheet."""
+    scale = float(re.search(r"max\(100%, ([\d.]+) \* var\(--drawn", (root / "book/_static/book.css").read_text())[1])
+    fig, axes = display.figure()
+    axes.set(xlabel="x", ylabel="y")
+    assert int(re.search(r'width="(\d+)"', vector.svg_of(fig))[1]) * scale <= 390 - 48
 
 
 def test_figure_refuses_four_columns():
@@ -117,6 +126,18 @@ def test_panel_letters_keep_titles():
     axes[0, 0].set_title("error", loc="left")
     display.panel_letters(axes)
     assert [panel.get_title(loc="left") for panel in axes.flat][:2] == ["$\\mathbf{a}$  error", "$\\mathbf{b}$"]
+
+
+def test_panels_that_share_an_axis_can_each_stand_alone():
+    figure, axes = display.figure(2, 2, sharex="col", sharey="row")
+    axes[0, 0].set_ylabel("error")
+    axes[1, 1].set_xlabel("step")
+    style.stand_alone(axes)
+    assert [(panel.get_xlabel(), panel.get_ylabel()) for panel in axes.flat] == [
+        ("", "error"), ("step", "error"), ("", ""), ("step", "")
+    ]  # fmt: skip
+    figure.draw_without_rendering()
+    assert all(axis.get_ticklabels()[0].get_visible() for one in axes.flat for axis in (one.xaxis, one.yaxis))
 
 
 def test_dense_curves_keep_a_few_markers_that_do_not_coincide():

@@ -12,6 +12,8 @@ import zipfile
 from types import SimpleNamespace
 
 import pytest
+from docutils import nodes
+from docutils.utils import new_document
 
 from book.editions._ext import theme
 from book.editions.learner import companion
@@ -144,6 +146,16 @@ def test_the_version_stands_at_the_foot_of_every_page(root):
     theme.say_version(None, config)
     version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     assert config.html_theme_options["extra_footer"] == f"Free. Version {version}."
+
+
+def test_the_link_of_a_solution_begins_with_its_first_word():
+    link = nodes.reference("", " Exercise 1.1 (One)", refuri="#one")
+    title, elsewhere = nodes.title("", "Solution to", link), nodes.paragraph("", "see", link.deepcopy())
+    document = new_document("page")
+    document += [title, elsewhere]
+    theme.part_words(None, document, "page")
+    assert [one.astext() for one in document.findall(nodes.reference)] == ["Exercise 1.1 (One)", " Exercise 1.1 (One)"]
+    assert title.astext().split() == ["Solution", "to", "Exercise", "1.1", "(One)"]
 
 
 def test_nothing_that_a_reader_sees_holds_an_address_to_fill_in(root):

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
 from bnnlib import functional as bF
 from chapters.learned_priors import figures as aeb
@@ -127,6 +128,7 @@ def test_every_data_set_and_the_published_number_are_drawn(monkeypatch):
     points = [value for one in figure.axes[0].collections for value in one.get_offsets()[:, 1].tolist()]
     assert sorted(points) == [100.0, 200.0] and [150.0] in drawn and [88.9] in drawn
     assert line(figure, 1, "both held")[:, 1].tolist() == [50.0] * 3
+    assert [panel.get_legend().get_title().get_text() for panel in figure.axes] == ["panel a", "panel b"]
     figure.draw_without_rendering()
     ends = [label.get_window_extent().intervalx for label in figure.axes[0].get_xticklabels()]
     assert all(one[1] < after[0] for one, after in pairwise(ends))  # no label runs into the next
@@ -183,6 +185,21 @@ def test_the_explorer_counts_slabs_and_shows_every_data_set(monkeypatch):
     points = next(one for one in picture.panels[3].items if getattr(one, "size", 0) == 4)
     assert list(points.y) == [4.0, 5.0, 6.0] and max(abs(np.asarray(points.x) / 0.08 - 1.0)) < 0.11
     assert "kept on 1 of 3" in slab.steps_in_words(0.08, 0.7)
+
+
+def test_a_method_has_one_color_in_all_panels(monkeypatch):
+    monkeypatch.setattr(slab, "em_chains", lambda: [(0, 5.0, True), (1, 20.0, False)])
+    monkeypatch.setattr(slab, "stored_values", lambda *_: np.array([3.0, 4.0]))
+    monkeypatch.setattr(slab, "_stored", lambda name: {0: np.ones((4, len(slab.traced_steps(slab.STEPS))))})
+    figure = aeb.slab_traces()
+    of_lines = {text.get_text(): to_hex(one.get_color()) for text, one in zip(
+        figure.legends[0].get_texts(), figure.legends[0].get_lines(), strict=True
+    )}  # fmt: skip
+    drawn = [to_hex(one.get_facecolor()[0]) for one in figure.axes[-1].collections if len(one.get_offsets())]
+    of_points = dict(zip((label.get_text() for label in figure.axes[-1].get_yticklabels()), drawn, strict=True))
+    for name, look in of_lines.items():
+        assert {color for run, color in of_points.items() if run.split(",")[0] == name} == {look}
+    assert of_points["predict 0"] not in of_lines.values()
 
 
 def test_chains_of_em_are_those_of_the_method_and_of_the_grid_s_corner(monkeypatch):

@@ -118,7 +118,10 @@ def test_still_pictures_draw_every_method(stored):
     panels = figures.differences().axes
     names = [label.get_text() for label in panels[0].get_yticklabels()]
     assert len(names) == len(METHODS) - 1 and "deep ensemble" not in names
-    assert len(figures.step_costs().axes[0].patches) == len(costs()["simulation-2"])
+    figure = figures.step_costs()
+    assert len(figure.axes[0].patches) == len(costs()["simulation-2"])
+    figure.draw_without_rendering()
+    assert figure.get_tightbbox().width <= figure.get_figwidth()  # nothing stands out
     bars = figures.luck([0, 1, 1, 2], [0, 0, 0, 1]).axes[0].patches
     assert [bar.get_height() for bar in bars] == [0.25, 0.5, 0.25, 0.75, 0.25, 0.0]
 

@@ -8,6 +8,9 @@ from bnnlib.replicates import Layout
 from book import lab
 from book.display.equations import equation_sources, equation_table
 from book.display.picture import Bars, Line, Picture, Points
+from book.editions.equations import equation_labels
+from book.editions.project import read_notebook
+from book.editions.source import ROOT
 from chapters.spike_slab import formulas
 from chapters.spike_slab.figures import explorers, results
 from chapters.spike_slab.figures import method as svbnn
@@ -98,6 +101,8 @@ def test_arrays_of_a_missing_result_are_empty(tmp_path, monkeypatch):
 def test_equations_are_found_in_the_library_s_docstrings():
     sources = equation_sources("svbnn")
     assert ("bnnlib.functional.spike_slab.spike_slab_kl", sources["svbnn-kl"][0][1]) == sources["svbnn-kl"][0]
+    labels = equation_labels(read_notebook(ROOT / "chapters" / "03_variational_spike_and_slab.ipynb"))
+    assert list(sources) == [label for label in labels if label in sources] != sorted(sources)
     table = equation_table("svbnn")
     assert '<a href="#equation-svbnn-gumbel">' in table._repr_html_()
     assert "`chapters.spike_slab.formulas.gumbel_softmax_gate`" in table._repr_markdown_()
