@@ -15,7 +15,6 @@ from docutils import nodes
 
 FILE = ".labels.json"
 LINK = re.compile(r'(<a href="#equation-[^"]+">)([\w:.-]+)(?=</a>)')
-ROW = re.compile(r'<tr><th scope="row"[^>]*><a href="#equation-[^"]+">\((\d+)\.(\d+)\)</a>.*?</tr>', re.DOTALL)
 
 
 def numbers(env) -> dict[tuple[str, str], tuple[str, str]]:
@@ -114,21 +113,12 @@ def citations(app) -> dict[str, dict]:
 
 
 def number_links(app, doctree: nodes.document, docname: str) -> None:
-    """Links to equations in printed tables show the number, which no cell knows, and not the label.
-
-    Rows that begin with such a link follow the numbers.
-    """
+    """Links to equations in printed tables show the number, which no cell knows, and not the label."""
     known = equations(app.env)
     for node in list(doctree.findall(nodes.raw)):
         if "#equation-" in (text := node.astext()):
             shown = LINK.sub(lambda link: link[0] if link[2] not in known else link[1] + known[link[2]]["text"], text)
-            node.replace_self(nodes.raw("", by_number(shown), **node.attributes))
-
-
-def by_number(table: str) -> str:
-    """The rows of an HTML table that begin with an equation, in the order of the equations."""
-    rows = iter(sorted(ROW.finditer(table), key=lambda row: (int(row[1]), int(row[2]))))
-    return ROW.sub(lambda _: next(rows)[0], table)
+            node.replace_self(nodes.raw("", shown, **node.attributes))
 
 
 def write_labels(app, error) -> None:

@@ -145,9 +145,3 @@ def test_where_a_work_can_be_read(fields, where):
 
 def test_entries_keep_only_the_escapes_that_every_markdown_knows():
     assert labels.plain(r"44\(1\):283, 2005\. Of $L\_0$ and \*.") == r"44(1):283, 2005. Of $L_0$ and \*."
-
-
-def test_rows_of_equations_follow_their_numbers():
-    rows = [f'<tr><th scope="row"><a href="#equation-{k}">({k})</a></th><td>{k}<br></td></tr>' for k in ("5.21", "5.9")]
-    table = "<table><thead><tr><th>Equation</th></tr></thead><tbody>{}{}</tbody></table>"
-    assert labels.by_number(table.format(*rows)) == table.format(*reversed(rows))
