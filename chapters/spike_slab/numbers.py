@@ -93,7 +93,26 @@ def _contraction() -> dict[str, str]:
             assert not lab.shows(lab.estimate(more - fewer), -1) or not more.size, f"the distance still falls: {key}"
     assert lab.shows(lab.estimate(nearer[0] - nearer[1]), 1), "at small n a start at the teacher ends nearer to it"
     assert said["rate-dense"] == said.pop("rate-dense-at"), "the dense teacher: the same slope from both starts"
-    return said
+    return said | _held_gates()
+
+
+def _held_gates() -> dict[str, str]:
+    """The sparse teacher's gates held: slope, and objective and distance at 8,000 rows beside the usual start."""
+    held, most = "SVBNN, the teacher's gates held", "sparse, n=8,000"
+    slope = _values("contraction", "sparse", held, "slope_rate")
+    assert lab.shows(lab.estimate(slope - 1.0), 1), "the slope with held gates is above 1"
+    for start, metric in itertools.product(("SVBNN", "SVBNN, from the teacher"), ("objective", "hellinger")):
+        gap = lab.paired_difference("svbnn-contraction", most, held, start, metric)
+        assert lab.shows(gap, -1), "held gates have the lower objective and the lower distance"
+    fewer, more = (_values("contraction", f"sparse, n={n}", held, "hellinger") for n in ("4,000", "8,000"))
+    usual = _values("contraction", most, "SVBNN", "hellinger")
+    assert lab.shows(lab.estimate(more - fewer), 0), "with held gates, too, the fall from 4,000 rows on is undecided"
+    share = 100 * more.mean() / usual.mean() if more.size and usual.size else None
+    return {
+        "rate-sparse-held": lab.number(slope.mean() if slope.size else None, "{:.1f}", slope.size or None),
+        "held-nats": lab.difference("svbnn-contraction", most, "SVBNN", held, "objective", 0),
+        "held-share": lab.number(share, "{:.0f}", of=[more, usual]),
+    }
 
 
 def _starts() -> dict[str, str]:
