@@ -110,7 +110,7 @@ def _held_gates() -> dict[str, str]:
     share = 100 * more.mean() / usual.mean() if more.size and usual.size else None
     return {
         "rate-sparse-held": lab.number(slope.mean() if slope.size else None, "{:.1f}", slope.size or None),
-        "held-nats": lab.difference("svbnn-contraction", most, "SVBNN", held, "objective", 0),
+        "held-nats": lab.difference("svbnn-contraction", most, held, "SVBNN", "objective", 0),
         "held-share": lab.number(share, "{:.0f}", of=[more, usual]),
     }
 
