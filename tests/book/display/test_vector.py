@@ -70,7 +70,7 @@ def test_a_single_panel_fits_a_phone(root):
     least = re.search(r"max\(100%, ([\d.]+) \* var\(--drawn", (root / "book/_static/book.css").read_text())
     width = float(re.search(r'<svg[^>]* width="(\d+)"', vector.svg_of(lines()[0]))[1])
     assert float(least[1]) * width <= 390 - 3 * 16  # the margins of the page and of the figure
-    assert float(least[1]) * 10 * vector.DOTS / 72 >= 8  # pixels of the smallest words
+    assert float(least[1]) * 10 * vector.DOTS / 72 >= 9  # pixels of the smallest words
 
 
 @pytest.mark.slow
