@@ -32,12 +32,6 @@ def legend_below(fig: Figure, panels: Axes | np.ndarray, **look) -> None:
         fig.legend(known.values(), known.keys(), loc="outside lower center", **look)
 
 
-def numbered(panels: np.ndarray) -> None:
-    """Numbers at every axis of panels that share them, so that a phone can show the panels below each other."""
-    for panel in np.ravel(panels):
-        panel.tick_params(labelleft=True, labelbottom=True)
-
-
 def log_axis(panel: Axes) -> None:
     """A logarithmic vertical axis with plain numbers, also where it spans less than a factor of ten."""
     panel.set_yscale("log")

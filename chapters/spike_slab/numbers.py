@@ -77,41 +77,33 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
 
 
 def _contraction() -> dict[str, str]:
-    """Slopes of the distance on the bound, from the usual start and from the teacher ("-at")."""
-    said, nearer = {}, []
-    for teacher, (start, method) in itertools.product(
-        ("sparse", "dense"), (("", "SVBNN"), ("-at", "SVBNN, from the teacher"))
-    ):
-        key, slope = f"rate-{teacher}{start}", _values("contraction", teacher, method, "slope_rate")
+    """Slopes of the distance on the bound, from the usual start, from the teacher ("-at"), and with its gates held.
+
+    With held gates also objective and distance at 8,000 rows beside the usual start's.
+    """
+    said, ends, most = {}, {}, "sparse, n=8,000"
+    starts = {"": "SVBNN", "-at": "SVBNN, from the teacher", "-held": "SVBNN, the teacher's gates held"}
+    for teacher, start in (("sparse", ""), ("sparse", "-at"), ("sparse", "-held"), ("dense", ""), ("dense", "-at")):
+        key, slope = f"rate-{teacher}{start}", _values("contraction", teacher, starts[start], "slope_rate")
         said[key] = lab.number(slope.mean() if slope.size else None, "{:.1f}", slope.size or None)
-        assert lab.shows(lab.estimate(slope - 1.0), 1 if key == "rate-sparse" else -1), f"elsewhere: the slope of {key}"
-        few, fewer, more = (
-            _values("contraction", f"{teacher}, n={n}", method, "hellinger") for n in ("250", "4,000", "8,000")
-        )
+        side = 1 if key in ("rate-sparse", "rate-sparse-held") else -1
+        assert lab.shows(lab.estimate(slope - 1.0), side), f"elsewhere: the slope of {key}"
         if teacher == "sparse":
-            nearer.append(few)
-            assert not lab.shows(lab.estimate(more - fewer), -1) or not more.size, f"the distance still falls: {key}"
-    assert lab.shows(lab.estimate(nearer[0] - nearer[1]), 1), "at small n a start at the teacher ends nearer to it"
+            few, fewer, more = (
+                _values("contraction", f"sparse, n={n}", starts[start], "hellinger") for n in ("250", "4,000", "8,000")
+            )
+            ends[start] = few, more
+            assert lab.shows(lab.estimate(more - fewer), 0), f"the fall from 4,000 rows on is undecided: {key}"
+    (few, usual), (nearer, _), (_, held) = ends.values()
+    assert lab.shows(lab.estimate(few - nearer), 1), "at small n a start at the teacher ends nearer to it"
     assert said["rate-dense"] == said.pop("rate-dense-at"), "the dense teacher: the same slope from both starts"
-    return said | _held_gates()
-
-
-def _held_gates() -> dict[str, str]:
-    """The sparse teacher's gates held: slope, and objective and distance at 8,000 rows beside the usual start."""
-    held, most = "SVBNN, the teacher's gates held", "sparse, n=8,000"
-    slope = _values("contraction", "sparse", held, "slope_rate")
-    assert lab.shows(lab.estimate(slope - 1.0), 1), "the slope with held gates is above 1"
-    for start, metric in itertools.product(("SVBNN", "SVBNN, from the teacher"), ("objective", "hellinger")):
-        gap = lab.paired_difference("svbnn-contraction", most, held, start, metric)
+    for start, metric in itertools.product(("", "-at"), ("objective", "hellinger")):
+        gap = lab.paired_difference("svbnn-contraction", most, starts["-held"], starts[start], metric)
         assert lab.shows(gap, -1), "held gates have the lower objective and the lower distance"
-    fewer, more = (_values("contraction", f"sparse, n={n}", held, "hellinger") for n in ("4,000", "8,000"))
-    usual = _values("contraction", most, "SVBNN", "hellinger")
-    assert lab.shows(lab.estimate(more - fewer), 0), "with held gates, too, the fall from 4,000 rows on is undecided"
-    share = 100 * more.mean() / usual.mean() if more.size and usual.size else None
-    return {
-        "rate-sparse-held": lab.number(slope.mean() if slope.size else None, "{:.1f}", slope.size or None),
-        "held-nats": lab.difference("svbnn-contraction", most, held, "SVBNN", "objective", 0),
-        "held-share": lab.number(share, "{:.0f}", of=[more, usual]),
+    share = 100 * held.mean() / usual.mean() if held.size and usual.size else None
+    return said | {
+        "held-nats": lab.difference("svbnn-contraction", most, starts["-held"], "SVBNN", "objective", 0),
+        "held-share": lab.number(share, "{:.0f}", of=[held, usual]),
     }
 
 

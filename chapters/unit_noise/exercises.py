@@ -220,10 +220,8 @@ EXERCISES = [
         hint="For theta = exp(v), v uniform on [-10, 0], both moments are integrals of an exponential.",
         mistakes={
             _second_over_first: "E theta over the root of E theta^2: the variance still lacks -(E theta)^2.",
-            lambda: _prior_snr(
-                20.0
-            ): "this is the ratio of [-20, 0]: here the interval is [-10, 0], and E theta^2 has the "
-            "factor 1/2 of the integral of e^(2v).",
+            lambda: _prior_snr(20.0): "E theta^2 lacks the factor 1/2 of the integral of e^(2v), or the interval is "
+            "[-20, 0] in place of [-10, 0]: both give this.",
             lambda: math.sqrt(3.0): "theta itself is not uniform: its logarithm is.",
             lambda: _prior_snr() ** 2: "this is the square of the ratio: divide by the standard deviation.",
         },

@@ -100,6 +100,7 @@ def test_an_explorer_fits_a_page_and_its_axes_stay_where_they_are(make, static):
     assert (len(limits) == 1) is (make.__name__ not in SCALED)
 
 
+LAW = np.array([0.2, 0.8])
 CURVES = {"one": np.array([0.5, 0.2, 0.1])}
 ALONE = {  # pictures whose panels share an axis, and yet have a view of their own on a phone
     "lines": lambda: fnd.idea(*np.ones((4, 3))),
@@ -108,6 +109,8 @@ ALONE = {  # pictures whose panels share an axis, and yet have a view of their o
     "differences": aeb.uci_differences,
     "traces": avo.traces,
     "sweep": lambda: svbnn.lambda_sweep([], ["opt", "0.9"], {"1b": "one", "2": "two"}),
+    "clouds": lambda: imh.clouds(dict.fromkeys(("data", "chain"), np.ones((2, 2)))),
+    "bars": lambda: imh.state_bars({"p": LAW, "q": LAW}, {"chain": LAW}),
     "orders": lambda: sbnn_method.ranking(*np.array([[0.1, 0.2], [0.3, 0.1]])),
 }
 

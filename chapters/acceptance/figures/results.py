@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import legend_below, missing, numbered, replicate_points
-from book.display.style import PALETTE, figure, line_styles, panel_letters, style_context
+from book.display.panels import legend_below, missing, replicate_points
+from book.display.style import PALETTE, figure, line_styles, panel_letters, stand_alone, style_context
 from book.lab.queries import replicates
 from chapters.acceptance.experiments.six_gaussians import BINS, EXTENT, OBJECTIVES
 from chapters.acceptance.figures.method import ring
@@ -111,7 +111,7 @@ def learning_pays(rows: Sequence[Mapping], sets: Sequence[str], methods: Sequenc
                 continue
             panel.set(xscale="log", yscale="log", xlabel="seconds", title=name, ylim=(1e3, 3e8))
         axes[0, 0].set_ylabel("effective draws")
-        numbered(axes)
+        stand_alone(axes)
         legend_below(fig, axes[0, 0], ncols=3, fontsize="small")
         panel_letters(axes[0])
     return fig

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from book.display.panels import missing, numbered
-from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+from book.display.panels import missing
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, stand_alone, style_context
 from book.lab.queries import stored_arrays
 from book.lab.store import NotStoredError, load_result
 
@@ -115,7 +115,7 @@ def parts() -> Figure:
                     panel.plot(places, change, **look | {"label": f"network {seed}", "lw": 1.5, "ms": 5})
                 panel.axhline(0, color=INK, lw=0.8)
                 panel.set_xticks(range(3), ["BN", "new\naverages", "draws"], fontsize="small")
-                panel.set_xlim(-0.25, 2.25)
+                panel.set(title=network, xlim=(-0.25, 2.25))
                 if not found[0]:
                     missing(panel)
                 elif not found[1]:
@@ -127,10 +127,9 @@ def parts() -> Figure:
                         transform=panel.get_xaxis_transform(),
                         fontsize="small",
                     )
-            column[0].set_title(network)
         for panel, words in zip(axes[:, 0], measures.values(), strict=True):
             panel.set_ylabel(words)
-        numbered(axes)
+        stand_alone(axes)
         panel_letters(axes)
     return fig
 

@@ -10,8 +10,8 @@ from matplotlib.colors import LogNorm, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from book.display.panels import legend_below, numbered
-from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+from book.display.panels import legend_below
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, stand_alone, style_context
 from chapters.implicit_acceptance.ring import CELLS, REACH
 
 _EXTENT = (-REACH, REACH, -REACH, REACH)
@@ -33,7 +33,7 @@ def clouds(points: Mapping[str, np.ndarray]) -> Figure:
             panel.plot(*np.asarray(cloud).T, color=look["color"], rasterized=True, **dots)
             panel.set(title=title, xlim=(-7.5, 7.5), ylim=(-7.5, 7.5), aspect="equal", xlabel="$x_1$")
         axes[0].set_ylabel("$x_2$")
-        numbered(axes)
+        stand_alone(axes)
         panel_letters(axes)
     return fig
 
@@ -58,7 +58,7 @@ def state_bars(laws: Mapping[str, np.ndarray], settled: Mapping[str, np.ndarray]
             panel.plot(states, target, ls="none", marker="_", ms=22, mew=2, color=INK, label="target again")
             panel.set(title=title, xlabel="state", xticks=states)
         axes[0].set_ylabel("probability")
-        numbered(axes)
+        stand_alone(axes)
         legend_below(fig, axes, ncols=3)
         panel_letters(axes)
     return fig

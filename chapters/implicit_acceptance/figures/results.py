@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import legend_below, missing, numbered
-from book.display.style import INK, figure, line_styles, panel_letters, style_context
+from book.display.panels import legend_below, missing
+from book.display.style import INK, figure, line_styles, panel_letters, stand_alone, style_context
 from book.lab.queries import series
 
 Rows = Sequence[Mapping]
@@ -135,6 +135,7 @@ def image_curves(rows: Mapping[str, Rows]) -> Figure:
             found = rows.get(name, [])
             for panel, metric in zip(axes[:, column], ("feature_fid", "classifier_score"), strict=True):
                 relative, drawn = metric == "feature_fid", False
+                panel.set_title(title)
                 for generator, look in line_styles(GENERATORS).items():
                     table = over_iterations(found, generator, INDEPENDENT, metric)
                     level = lab.stored_mean(found, generator, RAW, metric)
@@ -150,11 +151,9 @@ def image_curves(rows: Mapping[str, Rows]) -> Figure:
                 _iterations(panel)
                 if relative:
                     panel.set_ylim(0.0, 1.05 * top)
-            axes[0, column].set_title(title)
-            axes[0, column].set_xlabel("")
         axes[0, 0].set_ylabel("feature-FID / raw")
         axes[1, 0].set_ylabel("classifier score")
-        numbered(axes)
+        stand_alone(axes)
         legend_below(fig, axes, ncols=3)
         panel_letters(axes.flat)
     return fig

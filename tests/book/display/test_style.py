@@ -1,14 +1,13 @@
 """The theme keeps its promises: contrast, color vision, signals besides color, reproducible files."""
 
 import itertools
-import re
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 from book import display
-from book.display import picture, style, vector
+from book.display import picture, style
 from book.display.gallery import covered, failures
 
 mpl.use("agg")
@@ -92,14 +91,6 @@ def test_text_is_readable_on_a_phone(columns):
         points = mpl.rcParams["xtick.labelsize"]
     shown = points / 72 / style.PANEL_WIDTH[columns] * 316
     assert shown >= {1: 8, 2: 7}[columns]
-
-
-def test_a_single_panel_need_not_be_pushed_on_a_phone(root):
-    """390 CSS pixels less 48 of margins, and the least scale of the style sheet."""
-    scale = float(re.search(r"max\(100%, ([\d.]+) \* var\(--drawn", (root / "book/_static/book.css").read_text())[1])
-    fig, axes = display.figure()
-    axes.set(xlabel="x", ylabel="y")
-    assert int(re.search(r'width="(\d+)"', vector.svg_of(fig))[1]) * scale <= 390 - 48
 
 
 def test_figure_refuses_four_columns():

@@ -5,7 +5,6 @@ import pytest
 
 from bnnlib.contest import METHODS
 from book.display.gallery import covered
-from book.display.style import PANEL_WIDTH
 from chapters.side_by_side import figures, standing
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.figures import explorers
@@ -82,12 +81,6 @@ def test_the_chances_of_a_reference_share_a_column(stored):
     assert "99 / 1 / 0" in next(row for row in shown.rows if row[0] == "Dirac spike and slab")
     marks = sum(len(one) for one in shown.marks.values())
     assert shown._repr_html_().count("inline-block; width: 1em") == marks, "those of a data set stand below each other"
-
-
-def test_the_costs_are_no_wider_than_other_figures():
-    whole = figures.step_costs()
-    whole.draw_without_rendering()
-    assert whole.get_tightbbox().width <= PANEL_WIDTH[1], "nor is the label at its axis"
 
 
 def test_a_budget_of_which_a_method_is_missing_is_left_out(stored):
