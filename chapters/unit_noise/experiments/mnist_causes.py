@@ -28,7 +28,7 @@ from chapters.unit_noise.experiments import mnist
 from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell, schedules
 
 NAME = "sbp-mnist-causes"
-REPLICATES = 2  # of the script: 80 core-minutes each
+REPLICATES = 3  # of the script: 80 core-minutes each
 
 
 def _cells(epochs: dict[str, int], profile: str, replicates: int) -> list[Cell]:
