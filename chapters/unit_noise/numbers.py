@@ -188,15 +188,16 @@ def _script() -> dict[str, str]:
     )
     layers, ours = np.array(stored), np.array(usual)
     saved = lab.stored_values("sbp-mnist-script", FIVE, "SBP", "flops_ratio")
-    kept = " and ".join("-".join(f"{found:.0f}" for found in run) for run in layers.T)
-    if layers.size and ours.size:  # the text: two runs, more units of every layer, linear ones nearer and maps farther
-        assert layers.shape[1] == 2 and (layers.min(1) > ours.max(1)).all()
+    *most, last = ["-".join(f"{found:.0f}" for found in run) for run in layers.T] or [""]
+    kept = f"{', '.join(most)} and {last}" if most else last
+    if layers.size and ours.size:  # the text: three runs, more units of every layer, linear ones nearer and maps farther
+        assert layers.shape[1] == 3 and (layers.min(1) > ours.max(1)).all()
         assert (layers[:2].min(1) > [3, 18]).all() and (layers[2:].max(1) < [284, 283]).all()
         assert np.abs(layers[1] - 18).min() > np.abs(ours[1] - 18).max()
         assert (saved < lab.stored_values("sbp-mnist", FIVE, "SBP", "flops_ratio").min()).all()  # claims.toml
     return {
         "script-units": lab.number(kept or None, runs=layers.shape[1] or None, of=stored),
-        "script-flops": lab.mean(saved, "{:.1f}"),
+        "script-flops": lab.mean(saved, "{:.2f}"),
     }
 
 
