@@ -190,7 +190,7 @@ def _script() -> dict[str, str]:
     saved = lab.stored_values("sbp-mnist-script", FIVE, "SBP", "flops_ratio")
     *most, last = ["-".join(f"{found:.0f}" for found in run) for run in layers.T] or [""]
     kept = f"{', '.join(most)} and {last}" if most else last
-    if layers.size and ours.size:  # the text: three runs, more units of every layer, linear ones nearer and maps farther
+    if layers.size and ours.size:  # the text: three runs, more units of every layer, linear ones nearer, maps farther
         assert layers.shape[1] == 3 and (layers.min(1) > ours.max(1)).all()
         assert (layers[:2].min(1) > [3, 18]).all() and (layers[2:].max(1) < [284, 283]).all()
         assert np.abs(layers[1] - 18).min() > np.abs(ours[1] - 18).max()
