@@ -25,7 +25,7 @@ FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}
 ROOMS = {"studies": set(), "forks": set(), "lab": {"studies", "forks"}, "display": {"studies", "lab"}}
 ALONE = {"torch", "numpy", "bnnlib", *sys.stdlib_module_names}
 # An extra that a part is made for: nothing else of bnnlib imports that part, or that file of it, as a module.
-EXTRAS = {"estimators": {"sklearn"}, "_native": {"triton"}}
+EXTRAS = {"estimators": {"sklearn", "scipy"}, "_native": {"triton"}}
 
 
 @dataclass(frozen=True)
