@@ -107,7 +107,7 @@ def _own(found: Found) -> str:
     most, alike = _most_alike(found)
     tested, outside = _tested(found)
     return (
-        f"The {{ref}}`five papers <the-five-papers>` print {said['cells']} numbers of the methods that they "
+        f"The five papers print {said['cells']} numbers of the methods that they "
         "propose. Each is counted once, by its [verdict](verdicts.md), however many of our rows stand beside it:\n\n"
         f"{verdicts_by_paper(found)}\n\n"
         f"So {good + bad} are decided: {good} agree or are better (of these {alike} "

@@ -428,7 +428,8 @@ def _as_published(rows: Mapping[str, Rows]) -> dict[str, str]:
     wide, narrow, small = "1200, as published", "400, as published", "1200, smaller start"
     texts = {f"published-{share}": _mean(mnist, wide, f"error_at_{share}") for share in (0, 50, 75, 95, 98)}
     texts |= {f"published-{share}-400": _mean(mnist, narrow, f"error_at_{share}") for share in (0, 98)}
-    texts["published-98-400-small"] = _mean(mnist, "400, smaller start, rate 0.005", "error_at_98")
+    slower = "400, smaller start, rate 0.005"
+    texts |= {f"published-{share}-400-small": _mean(mnist, slower, f"error_at_{share}") for share in (0, 98)}
     texts["published-98-small"] = _mean(mnist, small, "error_at_98")
     texts["published-ratio"] = _mean(mnist, wide, "error_at_98", "sBNN by SNR")
     texts = {key: lab.number(error, "{:.2f}") for key, error in texts.items()}
@@ -439,11 +440,11 @@ def _as_published(rows: Mapping[str, Rows]) -> dict[str, str]:
     assert all(gap > 0.3 for gap in some - whole), "from the smaller start 98 % cannot go"
     outside = lab.stored_values("sbnn-mnist", narrow, "sBNN", "share_below_quarter")
     assert not outside.any(), "400 units: every weight ends in the slab"
-    slower = "400, smaller start, rate 0.005"
     whole, most, nearly = (lab.stored_values("sbnn-mnist", slower, "sBNN", f"error_at_{one}") for one in (0, 90, 98))
-    assert (most - whole < 0.1).all(), "from the other start 90 % can go"
-    # by the rule in experiments/mnist.py start and rate are a part of the cause
-    assert not whole.size or ((nearly - whole > 1.0).any() and (nearly <= 50.0).any() and whole.size == 3)
+    assert (most - whole < 0.1).all(), "from the smaller start 90 % can go"
+    usual, first, rest = (lab.stored_values("sbnn-mnist", narrow, "sBNN", f"error_at_{one}") for one in (0, 90, 98))
+    assert (first - usual > 0.9).all(), "from the first start 90 % cost a point or so in each run"
+    assert lab.shows(lab.estimate(nearly - rest), 0), "with 98 % removed the two starts are not told apart"
     for share, most in (("95", 0.1), ("98", 0.3)):
         ours, whole = (lab.stored_values("sbnn-mnist", wide, "sBNN", f"error_at_{one}") for one in (share, "0"))
         assert all(gap < most for gap in ours - whole), f"nearly all weights can go: {share} %"
