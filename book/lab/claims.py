@@ -128,6 +128,7 @@ class Row:
     Args:
         setting, method, metric: which; patterns with ``*``. A metric that no table lists is named in full.
         minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
+        minus_experiment: the experiment of what is subtracted; "" for the same.
         plus_metric: a metric that is added to the first of the same replicate, for what both must be; "" for none.
         every, some: every replicate must, or one of them, not their mean.
     """
@@ -139,6 +140,7 @@ class Row:
     minus: str = ""
     minus_setting: str = ""
     minus_metric: str = ""
+    minus_experiment: str = ""
     plus_metric: str = ""
     over: str = ""  # a method that divides, in pairs
     says: str = ""  # one of `SAYS`; "" for published cells
@@ -169,16 +171,16 @@ class Row:
         return Evidence(text, False, chance=chance(abs(row["difference"]) - row["margin"], row["error"], df))
 
     def _measured(self, row: dict[str, Any]) -> Evidence:
-        listed, others = _rows(self.experiment), self._others(row)
+        others, profile = self._others(row), None
         if len(profiles := {one["profile"] for one in (row, *others) if "profile" in one}) > 1:  # a pair is of one
-            listed = _rows(self.experiment, *(profiles - {"paper"}))
-            row, *others = (_same(one, listed) for one in (row, *others))
+            (profile,) = profiles - {"paper"}
+            row, *others = (_same(one, _rows(one["experiment"], profile)) for one in (row, *others))
         for one in (row, *others):
             word, why = word_of(one["verdict"]), one["verdict"]
             if word == verdicts.DIVERGED:
                 return Evidence(f"{_where(one)}: {why}")
             if one["n"] and word != verdicts.NOT_COMPARABLE:
-                why = _short_of_budget(one, listed)
+                why = _short_of_budget(one, _rows(one["experiment"], profile))
             if not one["n"] or (why and not self.comparable):
                 return Evidence(_where(one), why=why)
         numbers = self._numbers(row, others)
@@ -215,10 +217,11 @@ class Row:
             "method": self.minus or self.over or row["method"],
             "metric": self.minus_metric or self.plus_metric or row["metric"],
         }
-        rows = (*_rows(self.experiment), *unlisted(self.experiment, wanted["metric"]))
+        where = self.minus_experiment or self.experiment
+        rows = (*_rows(where), *unlisted(where, wanted["metric"]))
         found = [one for one in rows if all(one[key] == value for key, value in wanted.items())]
         if not found:
-            raise StoreError(f"{self.experiment} has no row {' | '.join(wanted.values())}, which a claim names")
+            raise StoreError(f"{where} has no row {' | '.join(wanted.values())}, which a claim names")
         return found[:1]
 
     def _numbers(self, row: dict[str, Any], others: Rows) -> list[float]:
@@ -230,6 +233,7 @@ class Row:
 
     def _name(self, row: dict[str, Any]) -> str:
         other = self.minus or self.minus_setting.replace("{setting}", row["setting"]) or self.minus_metric
+        other += f" of {self.minus_experiment}" if self.minus_experiment else ""
         said = f", less {other}" if other else f", over {self.over}" if self.over else ""
         return _where(row) + (said or (f", plus {self.plus_metric}" if self.plus_metric else ""))
 
@@ -292,6 +296,7 @@ def _claim(path: Path, given: dict[str, Any]) -> Claim:
         if row.says not in ("", *SAYS):
             raise StoreError(f"{where}: says {row.says!r} is none of {', '.join(SAYS)}")
         catalog.get(row.experiment)
+        catalog.get(row.minus_experiment or row.experiment)
     return Claim(**about | {"rows": rows})
 
 

@@ -94,11 +94,13 @@ def pack(tiny, tmp_path, monkeypatch):
 
 @pytest.fixture
 def stored(monkeypatch):
-    """A function that stores rows of one experiment in place of all others."""
+    """A function that stores rows in place of all others."""
 
     def store(*rows, overlap=0.0):
         rows = [{"replicates": list(range(one["n"]))} | one for one in rows]
-        monkeypatch.setattr(claims, "_rows", lambda name: rows)
+        monkeypatch.setattr(
+            claims, "_rows", lambda name, profile=None: [one for one in rows if one["experiment"] == name]
+        )
         monkeypatch.setattr(claims, "unlisted", lambda name, metric: [])
         monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(overlap=overlap))
 

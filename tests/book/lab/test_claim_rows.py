@@ -203,6 +203,15 @@ def test_a_row_to_subtract_that_does_not_exist_is_an_error(stored):
         _measured(minus="N", says="below")
 
 
+def test_pairs_of_two_experiments(stored):
+    elsewhere = numbers((2.0, 3.0, 4.0), "N", experiment="another")
+    stored(numbers((3.0, 4.1, 5.0)), numbers((9.0, 9.0, 9.0), "N"), elsewhere)
+    found = _measured(method="M", minus="N", minus_experiment="another", says="above")
+    assert found.holds and found.text == "an-experiment, a, M, rmse_test, less N of another: 1.033 ± 0.033 (n = 3)"
+    with pytest.raises(StoreError, match=r"another has no row a \| M"):
+        _measured(method="M", minus="M", minus_experiment="another", says="above")
+
+
 @pytest.mark.parametrize("behind", ["M", "N"])
 def test_a_row_obeys_the_budget_of_the_published_cells_of_its_setting_and_method(stored, behind):
     about = {"published": 1.0, "metric": "nll", "published_budget": 100.0, "budget_unit": "epochs"}

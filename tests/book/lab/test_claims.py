@@ -170,13 +170,12 @@ def test_the_reason_counts_rows_and_says_why_some_are_silent(stored):
 
 
 def test_judged_has_what_tables_show(write, stored):
-    stored(numbers((1.0, 2.0, 3.0), "A"), numbers((2.0, 3.0, 4.1), "B"))
+    name = "svbnn-simulation-2"
+    stored(numbers((1.0, 2.0, 3.0), "A", experiment=name), numbers((2.0, 3.0, 4.1), "B", experiment=name))
     write(GOOD)
     told = {"id": "tiny-one", "paper": "002", "place": "Table 1", "text": "A errs less than B.", "kind": "order"}
     told |= {"why": "", "verdict": "reproduced", "reason": "holds in 1, fails in 0, undecided in 0 of 1 rows"}
-    assert claims.judged("tiny") == [
-        told | {"evidence": ["an-experiment, a, A, rmse_test, less B: -1.033 ± 0.033 (n = 3)"]}
-    ]
+    assert claims.judged("tiny") == [told | {"evidence": [f"{name}, a, A, rmse_test, less B: -1.033 ± 0.033 (n = 3)"]}]
 
 
 @pytest.mark.slow
