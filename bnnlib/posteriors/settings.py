@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +22,7 @@ def setting(
 ) -> _Setting:
     """A number of a layer that is checked whenever it is assigned; a token of the value before is dropped.
 
-    `_check_setting(name, value)` of the layer holds what several settings must keep to together; with `each` there may
-    be one number for each network of a stack.
+    With `each` there may be one number for each network of a stack.
     """
 
     def get(layer) -> float | Tensor:
@@ -53,8 +52,14 @@ class PersistentSettings(nn.Module):
     leaves the settings as they are.
     """
 
+    # settings that must keep to each other, and what raises where they do not
+    _together: ClassVar[tuple[str, ...]] = ()
+    _check_together: ClassVar[Callable[..., Any]]
+
     def _check_setting(self, name: str, value: Any) -> None:
-        """Raise if `value` does not go with the other settings."""
+        given = {key: self.__dict__[f"_{key}"] for key in self._together if f"_{key}" in self.__dict__} | {name: value}
+        if name in self._together and len(given) == len(self._together):
+            self._check_together(**given)
 
     def _as_setting(self, name: str, value: Any) -> Any:
         """A number from what is given for a setting that may have one for each network of a stack."""
