@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_choice, check_count, check_non_negative, check_positive, check_scale
+from bnnlib._copies import copied
 from bnnlib._noise import Source, draw_normal
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import StochasticLayer
@@ -111,7 +111,7 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
             raise ValueError(
                 f"{type(model).__name__} has Bayesian layers already, and so a posterior. Give the network as it was."
             )
-        self.network = copy.deepcopy(model).eval().requires_grad_(False)
+        self.network = copied(model).eval().requires_grad_(False)
         self.classes = likelihood == "classification"
         self.prior_precision = 1.0 if prior_precision is None else prior_precision
         self.noise_scale = 1.0 if noise_scale is None else noise_scale

@@ -48,16 +48,6 @@ class Random(Keyed, PersistentSettings):
         return self._kl_term()
 
 
-def computed_weight(layer: nn.Module, name: str) -> str:
-    """What to say of a layer with a posterior whose parameter something else computes now."""
-    return (
-        f"{type(layer).__name__} has no parameter {name!r} of its own any more: a pruning hook, weight norm or another "
-        "parametrization computes it, and a posterior has no mean then. Prune or parametrize before to_bayesian, which "
-        f"leaves such layers as they are, or take it back: torch.nn.utils.prune.remove(layer, {name!r}), "
-        f"torch.nn.utils.parametrize.remove_parametrizations(layer, {name!r})."
-    )
-
-
 class Posterior(Random):
     """A posterior of weights beside their prior; a family gives it formulas, a layer or a stack a shape.
 
@@ -131,7 +121,13 @@ class Posterior(Random):
         """(mean, *spread) of all means that there are."""
         for name in self._means():
             if name not in self._parameters:
-                raise TypeError(computed_weight(self, name))
+                raise TypeError(
+                    f"{type(self).__name__} has no parameter {name!r} of its own any more: a pruning hook, weight norm "
+                    "or another parametrization computes it, and a posterior has no mean then. Prune or parametrize "
+                    "before to_bayesian, which leaves such layers as they are, or take it back: "
+                    f"torch.nn.utils.prune.remove(layer, {name!r}), or remove_parametrizations(layer, {name!r}) of "
+                    "torch.nn.utils.parametrize."
+                )
         return [
             tuple(self._rows(cast(Tensor, self._parameters[n])) for n in (m, *(f"{m}_{s}" for s in self._spread_of(m))))
             for m in self._means()

@@ -16,7 +16,7 @@ from bnnlib.functional import (
     spike_slab_kl_sum,
 )
 from bnnlib.functional._autograd import transformed
-from bnnlib.functional.draws import spike_slab_value
+from bnnlib.functional.spike_slab import spike_slab_value
 from bnnlib.posteriors import fused
 from bnnlib.posteriors.base import _Selecting
 from bnnlib.posteriors.kl_tokens import remembered
