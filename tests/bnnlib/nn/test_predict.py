@@ -72,6 +72,7 @@ def test_auto_is_a_rule_of_sizes(model, shape, expected):
     assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
 
 
+@pytest.mark.filterwarnings("error:There is a performance drop:UserWarning")
 def test_draws_at_once_are_draws_of_the_same_functions(any_network, x):
     n, some = 400, generator(1)
     # twice the rows, in chunks that part them: a draw is one function of all rows
