@@ -185,9 +185,14 @@ class Posterior(Random):
         """The means that `selected` keeps, or not."""
         return self._mean_values()
 
+    def _counted(self) -> list[Tensor]:
+        """What each weight counts."""
+        return self._masks()
+
     def num_active(self) -> Tensor:
-        """Number of active weights, float64 (an expected number where gates are random)."""
-        return cast(Tensor, sum(mask.sum(self._dim, dtype=torch.float64) for mask in self._masks()))
+        """Number of active weights, float64; where they have inclusion probabilities the expected one, their sum."""
+        none = torch.zeros((), dtype=torch.float64, device="cpu")
+        return sum((counted.sum(self._dim, dtype=torch.float64) for counted in self._counted()), none)
 
     def num_weights(self) -> int:
         """Number of weights, of one network."""
@@ -212,8 +217,7 @@ class _Selecting(Posterior):
     @property
     def inclusion_probability(self) -> Any:
         """Posterior probability that a weight is in; without gradient."""
-        with torch.no_grad():
-            return self._parts([torch.sigmoid(odds) for odds in self._odds()], 1.0)
+        return self._parts(self._counted(), 1.0)
 
     @torch.no_grad()
     def _masks(self) -> list[Tensor]:
@@ -221,6 +225,5 @@ class _Selecting(Posterior):
         return [odds > 0 for odds in self._odds()]
 
     @torch.no_grad()
-    def num_active(self) -> Tensor:
-        """Expected number of weights that are in: the sum of the probabilities, s_hat; float64."""
-        return cast(Tensor, sum(torch.sigmoid(odds).sum(self._dim, dtype=torch.float64) for odds in self._odds()))
+    def _counted(self) -> list[Tensor]:
+        return [torch.sigmoid(odds) for odds in self._odds()]
