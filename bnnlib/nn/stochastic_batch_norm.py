@@ -108,11 +108,6 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         """Batches that the moments are of; spreads exist from 2 on."""
         return self._moment_count
 
-    @property
-    def _after(self) -> float:
-        """What is added to sigma^2 before its root divides the input: eps is part of sigma for statistic="scale"."""
-        return 0.0 if self.statistic == "scale" else self.eps
-
     def _log_scale(self, running_var: Tensor | None = None) -> Tensor:
         """m_sigma; kept as running_var, so that the running statistics are those of a plain layer."""
         variance = self.running_var if running_var is None else running_var
@@ -178,12 +173,13 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         held = self._held
         if held is None and self.weight_mode != "sample":
             return _normalized(self, input, self.running_mean, self.running_var, self.eps)
+        whole = self.statistic == "scale"  # eps is part of sigma; else it is added to the square
         if held is None and overrides(self).get("draws", self.draws) == "object":
             mean, scale = self._draw((len(input),), self._noise(generator))
-            scale = scale if self.statistic == "scale" else scale.square_().add_(self.eps).sqrt_()
+            scale = scale if whole else scale.square_().add_(self.eps).sqrt_()
             return batch_norm(input, mean, scale, self.weight, self.bias)
         mean, scale = held if held is not None else self.draw(self._noise(generator))
-        return _normalized(self, input, mean, scale.square(), self._after)
+        return _normalized(self, input, mean, scale.square(), 0.0 if whole else self.eps)
 
     def _train_forward(self, input: Tensor) -> Tensor:
         values = check_values(input)

@@ -35,7 +35,10 @@ def setting(
             raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be one number for the whole layer.")
         value = check(name, value)
         value = value if isinstance(value, Tensor) and value.dim() else float(value)
-        layer._check_setting(name, value)
+        own = vars(layer)
+        given = {key: own[f"_{key}"] for key in layer._together if f"_{key}" in own} | {name: value}
+        if name in layer._together and len(given) == len(layer._together):
+            layer._check_together(**given)
         setattr(layer, f"_{name}", value)
         forget(layer)
 
@@ -55,11 +58,6 @@ class PersistentSettings(nn.Module):
     # settings that must keep to each other, and what raises where they do not
     _together: ClassVar[tuple[str, ...]] = ()
     _check_together: ClassVar[Callable[..., Any]]
-
-    def _check_setting(self, name: str, value: Any) -> None:
-        given = {key: self.__dict__[f"_{key}"] for key in self._together if f"_{key}" in self.__dict__} | {name: value}
-        if name in self._together and len(given) == len(self._together):
-            self._check_together(**given)
 
     def _as_setting(self, name: str, value: Any) -> Any:
         """A number from what is given for a setting that may have one for each network of a stack."""
