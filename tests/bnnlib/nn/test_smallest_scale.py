@@ -10,9 +10,8 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.functional import softplus_scale
 from bnnlib.functional.gaussian import softplus_slope
-from tests.bnnlib.nn.conftest import Divergence
+from tests.bnnlib.nn.conftest import MIXTURE, Divergence
 
-MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
 KINDS = {
     "gaussian": {},
     "gaussian_spike_slab": MIXTURE,
