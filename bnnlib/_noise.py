@@ -262,9 +262,7 @@ def draw_uniform(like: Tensor, generator: Source = None) -> Tensor:
 
 def draw_logistic(like: Tensor, generator: Source = None) -> Tensor:
     """Logistic noise, the log-odds of U(0, 1), in the shape, dtype and device of `like`."""
-    if isinstance(generator, Keys):  # one operation, so that a gate is the same wherever its numbers come from
-        return _draw(like, None, "logistic", generator)
-    return torch.logit(draw_uniform(like, generator), eps=torch.finfo(like.dtype).eps / 2)
+    return _draw(like, None, "logistic", generator)
 
 
 def draw_signs(shape: tuple[int, ...], like: Tensor, generator: Source = None) -> Tensor:

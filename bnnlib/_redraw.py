@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from bnnlib._native.keys import fold, of_layers, signed
+from bnnlib._native.counter import signed
+from bnnlib._native.keys import fold, of_layers
 from bnnlib._noise import Keyed, new_seed
 
 
@@ -49,7 +50,7 @@ class redraw:
             return
         key = fold(fold(key, int(step)), rank)
         for number, layer in enumerate(self._before):
-            layer._noise_key = torch.tensor(signed(fold(key, number)), device="cpu")
+            layer._noise_key = torch.tensor(signed(fold(key, number), 64), device="cpu")
 
     def __enter__(self) -> redraw:
         return self
@@ -97,7 +98,7 @@ class StepKeys:
         step = int(step)
         key = fold(fold(fold(0, seed), step), 0)
         for number, (layer, own) in enumerate(self._keys):
-            layer.__dict__["_noise_key"] = own.fill_(signed(fold(key, number)))
+            layer.__dict__["_noise_key"] = own.fill_(signed(fold(key, number), 64))
 
     def take(self) -> None:
         """Let the layers draw anew at each call."""

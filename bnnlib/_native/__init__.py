@@ -19,7 +19,7 @@ _KERNELS = (
 )
 _NUMBERS = {name: number for number, name in enumerate(_KERNELS)}
 # whose items are numbers and no pairs
-_PLAIN = {"uniform", "signs", "logistic", "prior_grad", "prior_move", *(n for n in _KERNELS if "variance" in n)}
+_PLAIN = {*gpu.PLAIN, "prior_grad", "prior_move", *(n for n in _KERNELS if "variance" in n)}
 _CALL = struct.Struct("4i4I8P8f")  # of `kernels.cpp`; a call by so many arguments takes three times as long
 
 
@@ -58,7 +58,9 @@ def run(
     if not number:
         return
     if outputs[0].is_cuda:
-        gpu.run(kernel, keys, inputs, outputs, constants, share)
+        kernels = gpu.kernels()
+        assert kernels is not None
+        gpu.launch(kernels, kernel, keys, inputs, outputs, constants, share)
         return
     items = number if kernel in _PLAIN else (number + 1) // 2
     loaded = build.library()

@@ -12,20 +12,21 @@ from torch import Tensor
 _BLOCK = 1 << 18  # numbers at a time: below, starting a hundred operations takes longer than what they compute
 
 
-def _signed(word: int) -> int:
-    return word - (1 << 32) if word >> 31 else word
+def signed(word: int, bits: int = 32) -> int:
+    """The number with a sign that has the same bits."""
+    return word - (1 << bits) if word >> (bits - 1) else word
 
 
-_A, _B, _C = _signed(0xED5AD4BB), _signed(0xAC4C1B51), _signed(0x31848BAB)
+_A, _B, _C = signed(0xED5AD4BB), signed(0xAC4C1B51), signed(0x31848BAB)
 
 
 def _words(x: Tensor, key: int) -> Tensor:
     """32 hashed bits of every counter in `x` (int32, overwritten): Wellons' triple32 with the key at two stages."""
-    x ^= _signed(key & 0xFFFFFFFF)
+    x ^= signed(key & 0xFFFFFFFF)
     x ^= (x >> 17) & 0x7FFF
     x *= _A
     x ^= (x >> 11) & 0x1FFFFF
-    x ^= _signed(key >> 32)
+    x ^= signed(key >> 32)
     x *= _B
     x ^= (x >> 15) & 0x1FFFF
     x *= _C

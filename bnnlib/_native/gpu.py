@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._native.build import SWITCH, NativeWarning
+from bnnlib._native.counter import signed
 
 PLAIN = ("uniform", "signs", "logistic", "words")  # whose items are numbers and no pairs
 
@@ -51,11 +52,7 @@ def kernels() -> ModuleType | None:
 
 def _halves(key: int) -> tuple[int, int]:
     """A key of 64 bits as two numbers of 32 with a sign, low one first: Triton compiles for a type of its own else."""
-    return _signed(key & 0xFFFFFFFF), _signed(key >> 32)
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 32) if word >> 31 else word
+    return signed(key & 0xFFFFFFFF), signed(key >> 32)
 
 
 def launch(
@@ -101,13 +98,6 @@ def _where(keys: Sequence[int | DeviceKey]) -> tuple[Tensor | None, list[int]]:
         else:
             halves += _halves(key)
     return at, halves
-
-
-def run(kernel: str, *arguments) -> None:
-    """`launch` with the kernels that are there."""
-    module = kernels()
-    assert module is not None
-    launch(module, kernel, *arguments)
 
 
 def layer_keys(module: ModuleType, seed_key: int, step: Tensor, rank: int, number: int) -> Tensor:

@@ -17,11 +17,6 @@ def fold(key: int, number: int) -> int:
     return z ^ (z >> 31)
 
 
-def signed(key: int) -> int:
-    """The number of 64 bits with a sign that has the same bits."""
-    return key - (1 << 64) if key >> 63 else key
-
-
 def whole(key: Tensor) -> int:
     """The key that a tensor holds; one on a GPU is waited for."""
     return int(key) & _MASK

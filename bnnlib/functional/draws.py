@@ -6,6 +6,7 @@ in a second chain of operations over all weights. A token left alone costs nothi
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from bnnlib.functional.gaussian_spike_slab import (
     spike_slab_profile_grad,
     spike_slab_profile_penalty,
 )
-from bnnlib.functional.spike_slab import prior_log_odds_kl, spike_slab_kl_grad
+from bnnlib.functional.spike_slab import gate_of, prior_log_odds_kl, spike_slab_kl_grad, spike_slab_value
 
 _FULL = (torch.float32, torch.float64)
 
@@ -36,22 +37,20 @@ def _plus(gradient: Tensor | None, kl: Tensor, factor: Tensor) -> Tensor:
     return torch.addcmul(gradient, kl, factor)
 
 
-def _kl_grad(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: bool) -> tuple[Tensor, Tensor]:
+def _kl_grad(mean: Tensor, scale: Tensor, noise: Any, prior: Any, sampled: bool) -> tuple[Tensor, Tensor]:
     if not isinstance(prior, MixturePrior):
         return gaussian_kl_grad(mean, scale, prior)
-    if not sampled:
-        return spike_slab_profile_grad(mean, scale, prior)
-    assert noise is not None  # the estimate is one at a drawn weight
-    return scale_mixture_grad_sample(mean, scale, noise, prior)
+    if sampled:  # an estimate at the drawn weight
+        return scale_mixture_grad_sample(mean, scale, noise, prior)
+    return spike_slab_profile_grad(mean, scale, prior)
 
 
-def _kl(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: bool) -> Tensor:
+def _kl(mean: Tensor, scale: Tensor, noise: Any, prior: Any, sampled: bool) -> Tensor:
     if not isinstance(prior, MixturePrior):
         return unchecked_gaussian_kl(mean, scale, prior)
-    if not sampled:
-        return spike_slab_profile_penalty(mean, scale, prior) - 0.5
-    assert noise is not None
-    return scale_mixture_kl_sample(mean, scale, noise, prior)
+    if sampled:
+        return scale_mixture_kl_sample(mean, scale, noise, prior)
+    return spike_slab_profile_penalty(mean, scale, prior) - 0.5
 
 
 class _GaussianDraw(torch.autograd.Function):
@@ -74,9 +73,7 @@ def gaussian_backward(mean, rho, scale, noise, grad, token, prior, output, sampl
 
         def plain(mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor | None]:
             weight, scale = _quantity(mean, softplus_scale(rho), noise, output), softplus_scale(rho)
-            if token is None:
-                return weight, None
-            return weight, total(_kl(mean, scale, noise, prior, sampled), dim)
+            return weight, None if token is None else total(_kl(mean, scale, noise, prior, sampled), dim)
 
         return double_backward(plain, (mean, rho), (grad, token))
     d_mean = d_scale = None
@@ -99,10 +96,9 @@ def gaussian_backward(mean, rho, scale, noise, grad, token, prior, output, sampl
     return d_mean, None if d_scale is None else d_scale.mul_(softplus_slope(rho))
 
 
-def _quantity(mean: Tensor, scale: Tensor, noise: Tensor | None, output: str) -> Tensor:
+def _quantity(mean: Tensor, scale: Tensor, noise: Any, output: str) -> Tensor:
     if output == "variance":
         return scale.square()
-    assert noise is not None  # what is drawn needs it
     return torch.addcmul(mean, scale, noise) if output == "weight" else scale * noise
 
 
@@ -147,11 +143,7 @@ def gaussian_draw(
 
 
 def gaussian_kl_sum(
-    mean: Tensor,
-    rho: Tensor,
-    prior: float | Tensor | MixturePrior,
-    with_value: bool = True,
-    dim: int | None = None,
+    mean: Tensor, rho: Tensor, prior: float | Tensor | MixturePrior, with_value: bool = True, dim: int | None = None
 ) -> Tensor:
     """Exact sum over all weights of the KL of N(mean, softplus(rho)^2) to the prior, in nats, with a closed gradient.
 
@@ -183,23 +175,7 @@ def gaussian_kl_sum(
     return closed_form_sum(value, gradient, mean, rho, with_value=with_value, dim=dim)
 
 
-def gate_of(eta: Tensor) -> Tensor:
-    """1 where eta > 0 and 0 elsewhere, in eta's type: a Boolean gate makes every product with it five times slower."""
-    if not eta.is_cpu:
-        return torch.heaviside(eta, eta.new_zeros(()))
-    # heaviside is forty times slower than a product there; twice the largest number, so that the smallest passes 1 too
-    largest = torch.finfo(eta.dtype).max
-    return (eta * largest).mul_(largest).clamp_(0.0, 1.0)
-
-
-def _spike_slab_grad(
-    grad: Tensor,
-    token: Tensor,
-    saved: tuple[Tensor, ...],
-    temperature: float,
-    prior_logit: float,
-    prior_scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _spike_slab_grad(grad, token, saved, temperature, prior_logit, prior_scale) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of weight and divergence together, in few passes over memory and, what costs more, few new buffers."""
     mean, rho, scale, logit, noise, eta, gate = saved
     precision = 1.0 / prior_scale**2
@@ -253,7 +229,7 @@ def spike_slab_backward(
 
         return double_backward(plain, (mean, rho, logit), (grad, token))
     token = None if token is None else factor(token)
-    numbers = not isinstance(prior_logit, Tensor) and not isinstance(prior_scale, Tensor)
+    numbers = not (isinstance(prior_logit, Tensor) or isinstance(prior_scale, Tensor))
     if grad is not None and token is not None and numbers and mean.dtype in _FULL:
         saved = mean, rho, scale, logit, noise, eta, gate
         return _spike_slab_grad(grad, token, saved, temperature, prior_logit, prior_scale)
@@ -316,10 +292,4 @@ def spike_slab_draw(
         return spike_slab_value(mean, softplus_scale(rho), logit, noise, logistic), None
     if transformed():
         return _relaxed(mean, rho, logit, noise, logistic, temperature), None
-    constants = temperature, prior_logit, prior_scale, dim
-    return _SpikeSlabDraw.apply(mean, rho, logit, noise, logistic, *constants)
-
-
-def spike_slab_value(mean: Tensor, scale: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor) -> Tensor:
-    """The weight of `spike_slab_draw` with the slab's standard deviation at hand, without gradients."""
-    return torch.addcmul(mean, scale, noise).mul_((logit + logistic > 0).to(mean.dtype))
+    return _SpikeSlabDraw.apply(mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, dim)

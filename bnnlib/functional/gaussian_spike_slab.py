@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_probability, check_scale
+from bnnlib._checks import _holds, _shown, check_probability, check_scale
 from bnnlib.functional._autograd import transformed
 
 Number = float | Tensor
@@ -56,14 +56,14 @@ def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_proba
     check_scale("slab_scale", slab_scale)
     check_scale("spike_scale", spike_scale)
     check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
-    if not _all(spike_scale < slab_scale):
+    if not _holds(slab_scale - spike_scale, lambda difference: difference > 0):
         raise ValueError(
-            f"spike_scale is {_range(spike_scale)} and slab_scale {_range(slab_scale)}, but the spike must be narrower "
+            f"spike_scale is {_shown(spike_scale)} and slab_scale {_shown(slab_scale)}, but the spike must be narrower "
             "than the slab, or inclusion would mean a small weight. Exchange the two, or move them apart."
         )
-    if not _all(spike_scale > NARROWEST_SPIKE):
+    if not _holds(spike_scale, lambda scale: scale > NARROWEST_SPIKE):
         raise ValueError(
-            f"spike_scale is {_range(spike_scale)}, but below {NARROWEST_SPIKE:g} its precision 1 / spike_scale^2 "
+            f"spike_scale is {_shown(spike_scale)}, but below {NARROWEST_SPIKE:g} its precision 1 / spike_scale^2 "
             "leaves the range of float32. For so narrow a spike use the Dirac spike of bnnlib.nn.SpikeSlabLinear."
         )
     slab, spike, probability = (_double(v) for v in (slab_scale, spike_scale, prior_inclusion_probability))
@@ -71,17 +71,8 @@ def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_proba
     return MixturePrior(slab**-2, spike**-2, slab_cost, spike_cost)
 
 
-def _all(holds: bool | Tensor) -> bool:
-    return bool(holds.all()) if isinstance(holds, Tensor) else holds
-
-
 def _double(value: Number) -> Number:
     return value.double() if isinstance(value, Tensor) else float(value)
-
-
-def _range(value: Number) -> str:
-    value = torch.as_tensor(value)
-    return f"{value.item():g}" if value.numel() == 1 else f"{value.min().item():g} to {value.max().item():g}"
 
 
 def _log(value: Number) -> Number:

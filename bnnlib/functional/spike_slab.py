@@ -140,8 +140,21 @@ def logistic_noise(uniform: Tensor) -> Tensor:
         >>> logistic_noise(torch.tensor([0.5, 0.9]))
         tensor([0.0000, 2.1972])
     """
-    tiny = torch.finfo(uniform.dtype).eps / 2
-    return torch.logit(uniform, eps=tiny)
+    return torch.logit(uniform, eps=torch.finfo(uniform.dtype).eps / 2)
+
+
+def gate_of(eta: Tensor) -> Tensor:
+    """1 where eta > 0 and 0 elsewhere, in eta's type: a Boolean gate makes every product with it five times slower."""
+    if not eta.is_cpu:
+        return torch.heaviside(eta, eta.new_zeros(()))
+    # heaviside is forty times slower than a product there; twice the largest number, so that the smallest passes 1 too
+    largest = torch.finfo(eta.dtype).max
+    return F.hardtanh_((eta * largest).mul_(largest), 0.0, 1.0)  # `clamp_` is slow under vmap
+
+
+def spike_slab_value(mean: Tensor, scale: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor) -> Tensor:
+    """The weight of `spike_slab_draw` with the slab's standard deviation at hand, without gradients."""
+    return torch.addcmul(mean, scale, noise).mul_(gate_of(logit + logistic))
 
 
 def spike_slab_kl_sum(

@@ -13,19 +13,14 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_probability, check_scale
+from bnnlib.functional.gaussian_spike_slab import Number, _log
 from bnnlib.functional.spike_slab import log_odds
-
-Number = float | Tensor
 
 
 def _numbers_positive(**values: Number) -> None:
     for name, value in values.items():
         if not isinstance(value, Tensor) and not 0.0 < value < math.inf:
             (check_positive if name == "slab_variance" else check_scale)(name, value)
-
-
-def _log(value: Number) -> Number:
-    return value.log() if isinstance(value, Tensor) else math.log(value)
 
 
 def slab_log_odds_coefficients(

@@ -41,13 +41,8 @@ def theoretical_inclusion_probability(
         >>> f"{theoretical_inclusion_probability(1000, 1, width=10, num_samples=500, num_inputs=90):.1e}"
         '2.9e-04'
     """
-    for name, value in (
-        ("num_parameters", num_parameters),
-        ("num_hidden_layers", num_hidden_layers),
-        ("width", width),
-        ("num_samples", num_samples),
-        ("num_inputs", num_inputs),
-    ):
+    counts = {"num_parameters": num_parameters, "num_hidden_layers": num_hidden_layers, "width": width}
+    for name, value in (counts | {"num_samples": num_samples, "num_inputs": num_inputs}).items():
         check_count(name, value)
     check_positive("delta", delta)
     growth = (num_hidden_layers + 1) * math.log(width) + math.log(math.sqrt(num_samples) * num_inputs)

@@ -134,7 +134,8 @@ def sample_forward(mean: Tensor, scale: Tensor, uniform: Tensor, lower: float, u
     """theta by the inverse distribution function, and what `sample_grad` needs. All in float64, unchecked."""
     x, w, end = _standard(mean, scale, lower, upper)
     level = torch.lerp(tn.survival(x), tn.survival(end), uniform)
-    v = torch.special.ndtri(level.clamp_(1e-300, 1.0 - 1.2e-16)).neg_()  # finite, whatever was rounded
+    # `clamp_` would be slow under vmap
+    v = torch.special.ndtri(level.clamp(1e-300, 1.0 - 1.2e-16)).neg_()  # finite, whatever was rounded
     y = v - x
     if tn.any_far(x):
         # Q has underflowed or is about to: the far end is out of sight, and the hazard is nearly linear
@@ -144,9 +145,9 @@ def sample_forward(mean: Tensor, scale: Tensor, uniform: Tensor, lower: float, u
         step = 2.0 * depth / (hazard + torch.sqrt(hazard.square() + slope * depth))
         y = torch.where(x > tn.FAR, step, y)
         v = torch.where(x > tn.FAR, x + step, v)
-    y = torch.minimum(y.clamp_(min=0.0), w)
+    y = torch.minimum(y.clamp_min_(0.0), w)
     # measured from the nearer of the mean and the upper end: from the other, a small scale drowns in rounding
-    log_theta = torch.where(x < 0.0, mean - scale * v, upper - scale * y).clamp_(lower, upper)
+    log_theta = torch.where(x < 0.0, mean - scale * v, upper - scale * y).clamp(lower, upper)
     return log_theta.exp_(), (scale, x, end, v, y, uniform)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
-from bnnlib._copies import replaced
+from bnnlib._copies import copied, replaced
 from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d, _StochasticBatchNorm
@@ -41,7 +41,7 @@ def to_stochastic_batch_norm(
         >>> type(to_stochastic_batch_norm(model)[1]).__name__
         'StochasticBatchNorm1d'
     """
-    model = copy.deepcopy(model)
+    model = copied(model)
     new: dict[nn.Module, nn.Module] = {}
     for name, module in model.named_modules():
         if not isinstance(module, _BatchNorm) or isinstance(module, _StochasticBatchNorm):
@@ -56,8 +56,7 @@ def to_stochastic_batch_norm(
                 "as BatchNorm2d on one device)."
             )
         try:
-            layer = _LAYERS[type(module)].from_deterministic(module, statistic=statistic, draws=draws)
-            new[module] = layer
+            new[module] = _LAYERS[type(module)].from_deterministic(module, statistic=statistic, draws=draws)
         except ValueError as error:
             raise ValueError(f"{label} cannot be converted: {error}") from None
     if not new:

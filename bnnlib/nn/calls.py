@@ -58,5 +58,5 @@ def noticing_uncalled(model: nn.Module, layers: Iterable[nn.Module]) -> Iterator
             "it, as F.linear(x, layer.weight) does, they are its means, and nothing of their posterior is seen. Call "
             "the layer, or leave it deterministic: to_bayesian(model, where=...).",
             UncalledWarning,
-            stacklevel=6,
+            stacklevel=7,
         )

@@ -113,7 +113,7 @@ def to_bayesian(
         raise ValueError(f"{lazy[0]} of the model has no shape yet. Run one batch through the model first.")
     model = copied(model)
     chosen = _chosen(model, parameters)
-    shared = _shared(model)
+    shared = shared_parameters(model)
     new: dict[nn.Module, nn.Module] = {}
     stays: dict[str, tuple[nn.Module, str]] = {}
     left: dict[str, tuple[nn.Module, str]] = {}
@@ -213,7 +213,7 @@ def _chosen(model: nn.Module, patterns: Sequence[str] | None) -> set[str] | None
     return {name for name, p in named if id(p) in ids}  # what is shared has one posterior, under all of its names
 
 
-def _shared(model: nn.Module) -> set[int]:
+def shared_parameters(model: nn.Module) -> set[int]:
     """Parameters that more than one module owns, by id."""
     owners = Counter(id(p) for module in model.modules() for p in module._parameters.values() if p is not None)
     return {key for key, count in owners.items() if count > 1}

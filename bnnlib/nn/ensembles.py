@@ -1,6 +1,6 @@
 """Baselines of predictive uncertainty: deep ensembles and Monte Carlo dropout, with and without random layers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import torch
@@ -8,20 +8,14 @@ from torch import Tensor, nn
 
 from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating
-from bnnlib.nn.base import drawers, one_draw
+from bnnlib.nn.base import drawers
 from bnnlib.nn.batch_moments import dropout_layers
-from bnnlib.nn.predict import _check_rows, check_draws
+from bnnlib.nn.predict import check_draws, one_sample
 
 
-def _draws(model: nn.Module, x: Tensor, draws: dict, count: int, chunk_size: int, generator) -> Iterator[Tensor]:
+def _draws(model: nn.Module, x: Tensor, draws: dict, count: int, chunk_size: int, generator) -> list[Tensor]:
     """Outputs of the model under one draw for all rows after another."""
-    for _ in range(count):
-        parts = []
-        with one_draw(draws, generator):
-            for rows in x.split(chunk_size):
-                parts.append(model(rows))
-                _check_rows(parts[-1], len(rows))
-        yield torch.cat(parts)
+    return [torch.cat([*one_sample(model, x, draws, chunk_size, generator)]) for _ in range(count)]
 
 
 @torch.no_grad()
@@ -115,4 +109,4 @@ def predict_dropout(
         if generator is not None:
             stack.enter_context(torch.random.fork_rng([x.device] if x.is_cuda else []))
             torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
-        return torch.stack(list(_draws(model, x, drawers(model), num_samples, chunk_size, generator)))
+        return torch.stack(_draws(model, x, drawers(model), num_samples, chunk_size, generator))

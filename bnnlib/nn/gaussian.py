@@ -1,6 +1,6 @@
 """Layers with independent Gaussian weights and three estimators of the gradient."""
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,20 +31,14 @@ class _EstimatingLayer(_GaussianWeights, BayesianLayer):
             # the floor keeps the root's derivative finite where all inputs are 0
             return fused.local(output, variance, generator, 0.0, torch.finfo(variance.dtype).tiny)
         output = self._affine(input, self.weight, self.bias)
-        signed = input * self._signs(input, self._fan_in(), generator)
+        signed = input * self._signs(input, generator)
         shift = self._affine(signed, *self._parts(self._draws("deviation", generator)))
-        return torch.addcmul(output, shift, self._signs(output, output.shape[self._channel], generator))
+        return torch.addcmul(output, shift, self._signs(output, generator))
 
-    @property
-    def _channel(self) -> int:
-        return -1 if isinstance(self, nn.Linear) else -3
-
-    def _fan_in(self) -> int:
-        return self.in_features if isinstance(self, nn.Linear) else cast(nn.Conv2d, self).in_channels
-
-    def _signs(self, like: Tensor, channels: int, generator: Source) -> Tensor:
-        leading = tuple(like.shape[: like.dim() + self._channel])
-        return draw_signs((*leading, channels) + (1,) * (-1 - self._channel), like, generator)
+    def _signs(self, like: Tensor, generator: Source) -> Tensor:
+        """Of each row and feature, or channel, whose positions share one."""
+        positions = 0 if isinstance(self, nn.Linear) else 2
+        return draw_signs((*like.shape[: like.dim() - positions], *(1,) * positions), like, generator)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, estimator={self.estimator!r}"

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_choice, check_count, check_non_negative, check_positive, check_scale
+from bnnlib._copies import copied
 from bnnlib._noise import Source, draw_normal
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import StochasticLayer
+from bnnlib.nn.curvature import Data, gauss_newton, passed
 from bnnlib.nn.evidence import largest_evidence
 from bnnlib.posteriors.settings import setting
 
 LIKELIHOODS = ("classification", "regression")
-LARGEST = 6_000  # weights of the layer: their covariance has 36 million numbers
 _NUMBERS = 2**23  # in the Jacobians of a chunk
-
-Data = tuple[Tensor, Tensor] | Iterable[tuple[Tensor, Tensor]]
 
 
 def to_laplace(
@@ -115,11 +111,12 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
             raise ValueError(
                 f"{type(model).__name__} has Bayesian layers already, and so a posterior. Give the network as it was."
             )
-        self.network = copy.deepcopy(model).eval().requires_grad_(False)
+        self.network = copied(model).eval().requires_grad_(False)
         self.classes = likelihood == "classification"
         self.prior_precision = 1.0 if prior_precision is None else prior_precision
         self.noise_scale = 1.0 if noise_scale is None else noise_scale
-        values, vectors = torch.linalg.eigh(self._curvature(data, batch_size).flatten(2).flatten(0, 1))
+        self._name, matrix, self._fit, self._numbers = gauss_newton(self.network, data, self.classes, batch_size)
+        values, vectors = torch.linalg.eigh(matrix)
         like = next(self.network.parameters()).dtype
         self.register_buffer("eigenvalues", values.clamp_min(0.0).to(like))
         self.register_buffer("eigenvectors", vectors.to(like))
@@ -129,64 +126,9 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         )
         self.noise_scale = math.sqrt(variance)
 
-    # building
-
-    @torch.no_grad()
-    def _curvature(self, data: Data, batch_size: int) -> Tensor:
-        """The sum over rows of J' L J, (K, inputs, K, inputs) with the biases as last input.
-
-        J is the Jacobian of the outputs with respect to the weights, L the Hessian of the negative log-likelihood with
-        respect to the outputs: the identity for numbers with unit noise, diag(p) - pp' for classes (Schraudolph, 2002).
-        """
-        layers, total, self._numbers, self._fit = _own_linear_layers(self.network), None, 0, 0.0
-        for x, y in _batches(data, batch_size):
-            if len(x) == 0:
-                continue
-            output, calls = _passed(self.network, layers, x)
-            loss = self._loss(output.double(), y)
-            if not math.isfinite(loss):
-                raise ValueError(
-                    f"the loss on the data is {loss}, so that nothing is known of its curvature. Look for NaN and "
-                    "infinite numbers in x, y and the weights of the network."
-                )
-            if total is None:
-                self._name = _last(layers, output, calls)
-                layers = {self._name: layers[self._name]}
-            self._numbers, self._fit = self._numbers + output.numel(), self._fit + loss
-            total = _added(total, self._inputs(calls[self._name][-1][0]).double(), output, self.classes)
-        if total is None:
-            raise ValueError("data have no rows. Give the training data, (x, y) or batches of them.")
-        return total
-
-    def _loss(self, output: Tensor, y: Tensor) -> float:
-        """Sum of -log p(y), or of the squared errors."""
-        if self.classes:
-            if output.shape[1] < 2:
-                raise ValueError(
-                    "the network has one output, but a classification needs a logit for each of two or more classes. "
-                    "Append the logit 0 in front of it, or train two outputs."
-                )
-            if not (y.is_floating_point() and y.shape == output.shape):  # which are probabilities
-                if y.is_floating_point() or not ((y >= 0) & (y < output.shape[1])).all():
-                    raise ValueError(
-                        f"y has type {y.dtype} and values from {y.min():g} to {y.max():g}, but labels are integers "
-                        f"from 0 to {output.shape[1] - 1}. Leave other rows out, or say likelihood='regression'."
-                    )
-                y = y.long()
-            return float(F.cross_entropy(output, y, reduction="sum"))
-        if y.numel() != output.numel():
-            raise ValueError(
-                f"y has shape {tuple(y.shape)}, but the outputs have {tuple(output.shape)}: a regression needs as many "
-                "numbers."
-            )
-        return float((output - y.reshape(output.shape)).square().sum())
-
     @property
     def _layer(self) -> Any:
         return self.network.get_submodule(self._name)
-
-    def _inputs(self, x: Tensor) -> Tensor:
-        return x if self._layer.bias is None else F.pad(x, (0, 1), value=1.0)
 
     def _weight(self) -> Tensor:
         """The layer's weights with its biases as last column, (K, inputs)."""
@@ -207,8 +149,6 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         super().set_extra_state(state)
         if b'"_fit"' not in bytes(state.tolist()):
             self._numbers = 0.0
-
-    # what it is for
 
     def log_evidence(self) -> float:
         """Laplace's approximation of log p(data), in nats: to compare networks, priors and noise scales.
@@ -277,8 +217,8 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         means, covariances = [], []
         with evaluating(self):
             for part in x.split(max(1, _NUMBERS // (len(unit) * len(scale)))):
-                output, calls = _passed(self.network, {self._name: self._layer}, part)
-                jacobians = torch.einsum("ko,ni->knoi", unit, self._inputs(calls[self._name][-1][0])).flatten(2)
+                output, calls = passed(self.network, {self._name: self._layer}, part)
+                jacobians = torch.einsum("ko,ni->knoi", unit, calls[self._name][-1][0]).flatten(2)
                 turned = jacobians @ self.eigenvectors * scale
                 means.append(output)
                 covariances.append(torch.einsum("knw,lnw->nkl", turned, turned))
@@ -300,76 +240,3 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         apart = variance[:, :, None] + variance[:, None] - 2.0 * covariance
         gaps = (mean[:, :, None] - mean[:, None]) / (1.0 + math.pi / 8.0 * apart.clamp_min(0.0)).sqrt()
         return (-torch.logsumexp(-gaps, dim=2)).softmax(dim=1)
-
-
-def _batches(data: Any, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    if isinstance(data, tuple | list) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
-        x, y = data
-        if len(x) != len(y):
-            raise ValueError(f"x has {len(x)} rows and y has {len(y)}, but both need as many.")
-        return zip(x.split(batch_size), y.split(batch_size), strict=True)
-    return iter(data)
-
-
-def _own_linear_layers(model: nn.Module) -> dict[str, nn.Module]:
-    """The plain linear layers whose weights no other module shares."""
-    owners = Counter(id(p) for module in model.modules() for p in module._parameters.values() if p is not None)
-    layers = {name: module for name, module in model.named_modules() if type(module) is nn.Linear}
-    return {name: module for name, module in layers.items() if owners[id(module._parameters.get("weight"))] == 1}
-
-
-def _passed(
-    model: nn.Module, layers: dict[str, nn.Module], x: Tensor
-) -> tuple[Tensor, dict[str, list[tuple[Tensor, Tensor]]]]:
-    """The outputs, and what went into the layers and came out of them, call by call."""
-    calls: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in layers}
-    hooks = [
-        # a copy, for an activation may change the output in place
-        layer.register_forward_hook(lambda _, x, output, name=name: calls[name].append((x[0], output.clone())))
-        for name, layer in layers.items()
-    ]
-    try:
-        output = model(x)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if not isinstance(output, Tensor) or output.dim() != 2 or len(output) != len(x):
-        given = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-        raise TypeError(
-            f"the model returned {given} for {len(x)} rows, but to_laplace needs one tensor (rows, outputs). Wrap the "
-            "model in a module that returns it."
-        )
-    return output, calls
-
-
-def _last(layers: dict[str, nn.Module], output: Tensor, calls: dict[str, list[tuple[Tensor, Tensor]]]) -> str:
-    """The name of the linear layer whose output is that of the model."""
-    for name, own in calls.items():
-        if len(own) == 1 and own[0][1].shape == output.shape and torch.equal(own[0][1], output):
-            if (number := sum(p.numel() for p in layers[name].parameters())) > LARGEST:
-                raise ValueError(
-                    f"{name} has {number:,} weights, and a full covariance is for {LARGEST:,} at most. Take a network "
-                    "with a narrower last layer, or laplace-torch with Kronecker factors."
-                )
-            return name
-    raise ValueError(
-        "no linear layer gives the outputs of the model as they are, or another shares its weights. Give the network "
-        "that ends in its linear layer, without softmax."
-    )
-
-
-def _added(total: Tensor | None, a: Tensor, output: Tensor, classes: bool) -> Tensor:
-    """The sum over rows of L x aa', for inputs a (rows, inputs), added to that of rows before."""
-    size = output.shape[1]
-    total = a.new_zeros(size, a.shape[1], size, a.shape[1]) if total is None else total
-    if classes:
-        p = output.softmax(dim=1)
-        columns = (p.sqrt().T[:, :, None] * (torch.eye(size).to(p)[:, None] - p)).double()  # their products sum up to L
-        hessian = torch.einsum("cnk,cnl->kln", columns, columns)
-    for k in range(size):
-        for other in range(k, size if classes else k + 1):
-            block = (a * hessian[k, other][:, None]).T @ a if classes else a.T @ a
-            total[k, :, other] += block
-            if other != k:
-                total[other, :, k] += block.T
-    return total

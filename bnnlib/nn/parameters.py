@@ -7,7 +7,6 @@ posterior has. `torch.nn.utils.parametrize` would rename the parameters, and dra
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -32,7 +31,8 @@ class ParameterPosterior(BayesianLayer):
     """A module some of whose parameters have a posterior, as `to_bayesian` makes it of an `nn.LSTM` or any other.
 
     Each pass draws every random parameter once, however often the module reads it. Outside of a pass a parameter is
-    its mean. What the layers of `bnnlib.nn` give as (weight, bias) is here a dict by the parameters' names.
+    its mean. What the layers of `bnnlib.nn` give as (weight, bias) is here a dict by the parameters' names. One that is
+    shared with another module counts there alone: `percent_active` is NaN where that leaves none.
 
     Example:
         >>> model = to_bayesian(torch.nn.LSTM(3, 4))
@@ -76,14 +76,6 @@ class ParameterPosterior(BayesianLayer):
         if not self._random:
             return next(p for p in self._parameters.values() if p is not None).new_zeros(())
         return super().kl_divergence(with_value)
-
-    def num_active(self) -> Tensor:
-        """Number of active weights, float64; those shared with another module count there."""
-        return super().num_active() if self._random else torch.zeros((), dtype=torch.float64)
-
-    def percent_active(self) -> float:
-        """Share of the random parameters that are active, in percent; NaN where all count in another module."""
-        return super().percent_active() if self._random else math.nan
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the means as the module does, from PyTorch's own generator, and reset the posterior."""

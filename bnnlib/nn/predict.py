@@ -1,7 +1,8 @@
 """Posterior predictive draws of a model, in bounded memory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,24 +77,22 @@ def predict(
         passes = num_samples if layers else 1
         checked = False
 
-        def one_sample() -> Iterator[Tensor]:  # the outputs of one draw, a chunk of rows after another
+        def call(rows: Tensor) -> Tensor:
             nonlocal checked
-            with one_draw(layers, generator):
-                for rows in x.split(chunk_size):
-                    with nullcontext() if checked else noticing_uncalled(model, layers):
-                        output = model(rows)
-                    checked = True
-                    _check_rows(output, len(rows))
-                    yield output
+            with nullcontext() if checked else noticing_uncalled(model, layers):
+                output = model(rows)
+            checked = True
+            return output
 
+        outputs = partial(one_sample, call, x, layers, chunk_size, generator)
         if at_once > 1 and passes > 1:
             # the numbers of the draws say how many there are; nothing reads them
-            numbers, whole = torch.empty(passes, device=x.device), lambda _: torch.cat(list(one_sample()))
+            numbers, whole = torch.empty(passes, device=x.device), lambda _: torch.cat([*outputs()])
             return torch.func.vmap(whole, randomness="different", chunk_size=at_once)(numbers)
         draws: Tensor | None = None
         for sample in range(passes):
             start = 0
-            for output in one_sample():
+            for output in outputs():
                 if draws is None:
                     draws = output.new_empty(num_samples, len(x), *output.shape[1:])
                 draws[sample, start : start + len(output)] = output
@@ -120,6 +119,17 @@ def _on_device_of(model: nn.Module, x: Any) -> Tensor:
             raise TypeError(f"x is a {type(x).__name__} that holds more than numbers ({error}); encode it.") from error
     values = torch.as_tensor(array)
     return values.to(parameter.device, parameter.dtype if values.is_floating_point() else values.dtype)
+
+
+def one_sample(
+    model: Callable[[Tensor], Tensor], x: Tensor, draws: dict, chunk_size: int, generator: torch.Generator | None
+) -> Iterator[Tensor]:
+    """Outputs under one of the `draws`, a chunk of rows after another."""
+    with one_draw(draws, generator):
+        for rows in x.split(chunk_size):
+            output = model(rows)
+            _check_rows(output, len(rows))
+            yield output
 
 
 def _check_rows(output: object, rows: int) -> None:

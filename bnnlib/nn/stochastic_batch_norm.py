@@ -29,16 +29,8 @@ STATISTICS = ("scale", "variance")
 DRAWS = ("batch", "object")
 Statistics = tuple[Tensor, Tensor]
 _VARIANCE_FLOOR = 1e-6  # the published code takes the logarithm of the variance plus this
-_OWN_KEYS = ("running_mean_variance", "running_log_scale_variance", "_extra_state")
-
-
-_BUFFERS = (
-    "running_mean",
-    "running_mean_variance",
-    "running_var",
-    "running_log_scale_variance",
-    "num_batches_tracked",
-)
+_SPREADS = ("running_mean_variance", "running_log_scale_variance")
+_BUFFERS = ("running_mean", _SPREADS[0], "running_var", _SPREADS[1], "num_batches_tracked")
 _LAYERS: WeakValueDictionary[int, _StochasticBatchNorm] = WeakValueDictionary()  # by id, for compiled graphs
 _LIBRARY = torch.library.Library("bnnlib", "FRAGMENT")
 _LIBRARY.define(
@@ -81,10 +73,10 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
     def _init_statistics(self, *, statistic: str = "scale", draws: str = "batch") -> None:
         self.statistic = check_choice("statistic", statistic, STATISTICS)
         self.draws = check_choice("draws", draws, DRAWS)
-        self._moment_count = 0
         _LAYERS[id(self)] = self
-        for name in ("running_mean_variance", "running_log_scale_variance"):
+        for name in _SPREADS:
             self.register_buffer(name, torch.zeros_like(self.running_mean))
+        self._moment_count = 0
 
     @classmethod
     def from_deterministic(cls, layer: nn.Module, **settings) -> Self:
@@ -115,11 +107,6 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
     def moment_count(self) -> int:
         """Batches that the moments are of; spreads exist from 2 on."""
         return self._moment_count
-
-    @property
-    def _after(self) -> float:
-        """What is added to sigma^2 before its root divides the input: eps is part of sigma for statistic="scale"."""
-        return 0.0 if self.statistic == "scale" else self.eps
 
     def _log_scale(self, running_var: Tensor | None = None) -> Tensor:
         """m_sigma; kept as running_var, so that the running statistics are those of a plain layer."""
@@ -164,11 +151,7 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """0: the statistics are drawn from what the data give, not from a posterior that is held to a prior."""
-        return self.weight.new_zeros(()) if self.weight is not None else self.running_mean.new_zeros(())
-
-    def kl_gradient(self) -> Tensor:
-        """0, as `kl_divergence`."""
-        return self.kl_divergence()
+        return self.running_mean.new_zeros(())
 
     def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Normalized `input`: with its own statistics in `train()`, else as `weight_mode` says.
@@ -190,12 +173,13 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         held = self._held
         if held is None and self.weight_mode != "sample":
             return _normalized(self, input, self.running_mean, self.running_var, self.eps)
+        whole = self.statistic == "scale"  # eps is part of sigma; else it is added to the square
         if held is None and overrides(self).get("draws", self.draws) == "object":
             mean, scale = self._draw((len(input),), self._noise(generator))
-            scale = scale if self.statistic == "scale" else (scale.square_().add_(self.eps)).sqrt_()
+            scale = scale if whole else scale.square_().add_(self.eps).sqrt_()
             return batch_norm(input, mean, scale, self.weight, self.bias)
         mean, scale = held if held is not None else self.draw(self._noise(generator))
-        return _normalized(self, input, mean, scale.square(), self._after)
+        return _normalized(self, input, mean, scale.square(), 0.0 if whole else self.eps)
 
     def _train_forward(self, input: Tensor) -> Tensor:
         values = check_values(input)
@@ -208,11 +192,12 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         return output
 
     @torch.no_grad()
-    def _track(self, mean: Tensor, variance: Tensor) -> None:
+    def _track(self, *statistics: Tensor) -> None:
+        tensors = *statistics, *(getattr(self, name) for name in _BUFFERS)
         if torch.compiler.is_compiling():  # the count is a Python number, which a graph would freeze
-            torch.ops.bnnlib.track(id(self), mean, variance, *(getattr(self, name) for name in _BUFFERS))
+            torch.ops.bnnlib.track(id(self), *tensors)
         else:
-            self._take(mean, variance, *(getattr(self, name) for name in _BUFFERS))
+            self._take(*tensors)
 
     def _take(self, mean, variance, running_mean, mean_variance, running_var, log_scale_variance, batches) -> None:
         """Take the statistics of a batch into the moments, equation (sbn-welford); the buffers may be copies."""
@@ -236,9 +221,12 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         """Forget running statistics and moments."""
         super().reset_running_stats()
         if "_moment_count" in self.__dict__:  # nn.BatchNorm calls this before they exist
-            self._moment_count = 0
-            self.running_mean_variance.zero_()
-            self.running_log_scale_variance.zero_()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._moment_count = 0
+        for name in _SPREADS:
+            getattr(self, name).zero_()
 
     def get_extra_state(self) -> Tensor:
         """The count of batches. Not a buffer: reading it in every step would wait for a GPU."""
@@ -249,14 +237,12 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         self._moment_count = int(state)
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing_keys, *rest) -> None:
-        own = {prefix + key for key in _OWN_KEYS}
+        own = {prefix + key for key in (*_SPREADS, "_extra_state")}
         missing: list[str] = []
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *rest)
         plain = own.isdisjoint(state_dict)
         if plain:  # a network with plain batch norm: its running statistics have no spread yet
-            self._moment_count = 0
-            self.running_mean_variance.zero_()
-            self.running_log_scale_variance.zero_()
+            self._forget()
         missing_keys.extend(key for key in missing if not (plain and key in own))
 
     def extra_repr(self) -> str:

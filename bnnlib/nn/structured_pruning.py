@@ -3,127 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib._noise import Source, draw_uniform
+from bnnlib._noise import Source
 from bnnlib._overrides import overriding
-from bnnlib.functional._autograd import closed_form_sum, double_backward, transformed
-from bnnlib.functional.truncated_log_normal import (
-    LOWER,
-    UPPER,
-    Moment,
-    PlainSample,
-    _checked,
-    _interval,
-    _kl,
-    _kl_grad,
-    _snr,
-    sample_forward,
-    sample_grad,
-)
+from bnnlib.functional._autograd import transformed
+from bnnlib.functional.truncated_log_normal import LOWER, UPPER, Moment, _checked, _interval, _snr
 from bnnlib.nn.base import StochasticLayer
-from bnnlib.posteriors.kl_tokens import remember
+from bnnlib.posteriors import unit_noise
 from bnnlib.posteriors.settings import setting
-
-BOUND = 5.0  # the published code keeps location and log scale in [-20, 5]
-
-
-def _inside(location: Tensor, log_scale: Tensor, lower: float) -> tuple[Tensor, Tensor]:
-    return location.double().clamp(lower, BOUND), log_scale.double().clamp(-20.0, BOUND).exp()
-
-
-def _masked(gradient: Tensor, parameter: Tensor, low: float) -> Tensor:
-    """What clamping lets through, in the parameter's type."""
-    return gradient.to(parameter.dtype).mul_((parameter >= low) & (parameter <= BOUND))
-
-
-class _UnitNoiseDraw(torch.autograd.Function):
-    """theta of all units of some layers at once, and a token with the gradient of their KL: see `posteriors.kl_tokens`.
-
-    The arithmetic is small: nearly all of its time goes into starting operations, so that many layers
-    cost what one does.
-    """
-
-    @staticmethod
-    def forward(ctx, uniform, interval, kl_weights, sizes, *parameters):
-        ctx.set_materialize_grads(False)
-        half = len(sizes)
-        location, log_scale = torch.cat(parameters[:half]), torch.cat(parameters[half:])
-        mean, scale = _inside(location, log_scale, interval[0])
-        theta, saved = sample_forward(mean, scale, uniform, *interval)
-        ctx.save_for_backward(*parameters, location, log_scale, mean, theta, *saved)
-        ctx.constants = interval, kl_weights, sizes
-        return *theta.to(location.dtype).split(sizes), *location.new_zeros(half).unbind()
-
-    @staticmethod
-    def backward(ctx, *grads):
-        interval, kl_weights, sizes = ctx.constants
-        half = len(sizes)
-        tensors = ctx.saved_tensors  # once: a checkpoint gives them out once
-        parameters, (location, log_scale, mean, theta, *saved) = tensors[: 2 * half], tensors[2 * half :]
-        if torch.is_grad_enabled():  # create_graph=True
-            levels = saved[-1].split(sizes)
-
-            def plain(*parameters: Tensor) -> list[Tensor]:
-                groups = list(zip(parameters[:half], parameters[half:], levels, kl_weights, strict=True))
-                draws = [_plain_draw(mean, log_scale, level, interval) for mean, log_scale, level, _ in groups]
-                tokens = [
-                    weight * _kl(*_inside(mean, log_scale, interval[0]), *interval).sum()
-                    for mean, log_scale, _, weight in groups
-                ]
-                return draws + [token.to(like.dtype) for token, like in zip(tokens, parameters, strict=False)]
-
-            return None, None, None, None, *double_backward(plain, parameters, grads)
-        d_mean = d_scale = None
-        if any(grad is not None for grad in grads[:half]):
-            d_mean, d_scale = sample_grad(_joined(grads[:half], sizes, theta) * theta, *saved)
-        if any(token is not None for token in grads[half:]):
-            tokens = [None if token is None else token.expand(n) for token, n in zip(grads[half:], sizes, strict=True)]
-            factor = _joined(tokens, sizes, theta)
-            if any(weight != 1.0 for weight in kl_weights):
-                factor = factor * torch.cat([theta.new_full((n,), w) for n, w in zip(sizes, kl_weights, strict=True)])
-            kl_mean, kl_scale = _kl_grad(mean, saved[0], *interval)
-            kl_mean, kl_scale = kl_mean.mul_(factor), kl_scale.mul_(factor)
-            d_mean, d_scale = (kl_mean, kl_scale) if d_mean is None else (d_mean.add_(kl_mean), d_scale.add_(kl_scale))
-        if d_mean is None:
-            return (None,) * (4 + 2 * half)
-        first = _masked(d_mean, location, interval[0]).split(sizes)
-        return None, None, None, None, *first, *_masked(d_scale, log_scale, -20.0).split(sizes)
-
-
-def _plain_draw(location: Tensor, log_scale: Tensor, uniform: Tensor, interval: tuple[float, float]) -> Tensor:
-    return PlainSample.apply(*_inside(location, log_scale, interval[0]), uniform, *interval).to(location.dtype)
-
-
-def _joined(parts: Sequence[Tensor | None], sizes: list[int], like: Tensor) -> Tensor:
-    return torch.cat([like.new_zeros(n) if part is None else part for n, part in zip(sizes, parts, strict=True)])
-
-
-def _levels(like: Tensor, generator: Source) -> Tensor:
-    return draw_uniform(like, generator).clamp(1e-12, 1.0 - 1e-12)
-
-
-def _draw_noise(layers: list[StructuredBayesianPruning], sources: Sequence[Source]) -> list[Tensor]:
-    """One theta per unit for each of some layers on one interval, in one operation; a source for each."""
-    if transformed():
-        return [layer._plain_draw(source) for layer, source in zip(layers, sources, strict=True)]
-    sizes = [layer.num_units for layer in layers]
-    like = layers[0].location.new_empty(sum(sizes), dtype=torch.float64)
-    if len(set(sources)) == 1:
-        uniform = _levels(like, sources[0])
-    else:
-        uniform = torch.cat([_levels(part, origin) for part, origin in zip(like.split(sizes), sources, strict=True)])
-    constants = uniform, (layers[0].lower, layers[0].upper), [layer.kl_weight for layer in layers], sizes
-    parameters = [(layer.location, layer.log_scale) for layer in layers]
-    results = _UnitNoiseDraw.apply(*constants, *(p for kind in zip(*parameters, strict=True) for p in kind))
-    for layer, token, own in zip(layers, results[len(layers) :], parameters, strict=True):
-        remember(layer, [token], own)
-    return list(results[: len(layers)])
+from bnnlib.posteriors.unit_noise import BOUND
 
 
 @contextmanager
@@ -151,17 +45,10 @@ def drawn_together(model: nn.Module) -> Iterator[nn.Module]:
     drawn: dict[nn.Module, dict[str, Tensor]] = {
         layer: {"held": theta}
         for group in groups.values()
-        for layer, theta in zip(group, _draw_noise(group, [layer._noise(None) for layer in group]), strict=True)
+        for layer, theta in zip(group, unit_noise.draw(group, [layer._noise(None) for layer in group]), strict=True)
     }
     with overriding(drawn):
         yield model
-
-
-_BOUNDS = ("lower", "upper")
-
-
-def _bound(name: str, value: float) -> float:
-    return value  # `_interval` looks at both bounds together
 
 
 class StructuredBayesianPruning(StochasticLayer, nn.Module):
@@ -202,8 +89,9 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
     training_pass = staticmethod(drawn_together)
     kl_weight = setting("kl_weight", check_non_negative)
     threshold = setting("threshold", check_non_negative)
-    lower = setting("lower", _bound)
-    upper = setting("upper", _bound)
+    lower, upper = (setting(name, lambda _, value: value) for name in ("lower", "upper"))
+    _together = ("lower", "upper")
+    _check_together = staticmethod(_interval)
 
     def __init__(
         self,
@@ -246,24 +134,15 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         self.location.fill_(self.initial_location)
         self.log_scale.fill_(math.log(self.initial_scale))
 
-    def _check_setting(self, name: str, value: float) -> None:
-        given = {key: self.__dict__[f"_{key}"] for key in _BOUNDS if f"_{key}" in self.__dict__} | {name: value}
-        if name in _BOUNDS and len(given) == len(_BOUNDS):
-            _interval(**given)
-
     def _posterior(self) -> tuple[Tensor, Tensor, float, float]:
-        posterior = (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
+        posterior = (*unit_noise.inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
         if self.location.is_cpu and not transformed():  # a look for NaN, which would wait for a GPU
             _checked(*posterior)
         return posterior
 
     def draw(self, generator: Source = None) -> Tensor:
         """One theta per unit, shape (num_units,), equation (sbp-sample)."""
-        return _draw_noise([self], [generator])[0]
-
-    def _plain_draw(self, generator: Source) -> Tensor:
-        uniform = _levels(self.location.double(), generator)
-        return _plain_draw(self.location, self.log_scale, uniform, (self.lower, self.upper))
+        return unit_noise.draw([self], [generator])[0]
 
     def mean(self) -> Tensor:
         """E theta of every unit, shape (num_units,), equation (sbp-mean)."""
@@ -293,16 +172,7 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         Args:
             with_value: with False the value is 0 and only the gradient is that of the divergence.
         """
-        interval = self.lower, self.upper
-
-        def value(location: Tensor, log_scale: Tensor) -> Tensor:
-            return _kl(*_inside(location, log_scale, interval[0]), *interval)
-
-        def gradient(grad: Tensor, location: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor]:
-            d_mean, d_scale = _kl_grad(*_inside(location, log_scale, interval[0]), *interval)
-            return _masked(d_mean * grad, location, interval[0]), _masked(d_scale * grad, log_scale, -20.0)
-
-        total = closed_form_sum(value, gradient, self.location, self.log_scale, with_value=with_value)
+        total = unit_noise.divergence(self.location, self.log_scale, (self.lower, self.upper), with_value)
         return total if self.kl_weight == 1.0 else total * self.kl_weight
 
     def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:

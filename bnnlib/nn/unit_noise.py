@@ -10,10 +10,9 @@ from torch import nn
 from bnnlib._copies import copied
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 
-_OUTPUTS = {nn.Linear: "out_features", nn.Conv2d: "out_channels", nn.BatchNorm1d: "num_features"}
-_OUTPUTS[nn.BatchNorm2d] = "num_features"
-_INPUTS = {nn.Linear: "in_features", nn.Conv2d: "in_channels", nn.BatchNorm1d: "num_features"}
-_INPUTS[nn.BatchNorm2d] = "num_features"
+_NORMS: dict[type[nn.Module], str] = dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d), "num_features")
+_OUTPUTS = {nn.Linear: "out_features", nn.Conv2d: "out_channels", **_NORMS}
+_INPUTS = {nn.Linear: "in_features", nn.Conv2d: "in_channels", **_NORMS}
 
 
 class _Wrapped(nn.Sequential):

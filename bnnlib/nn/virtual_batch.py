@@ -1,8 +1,5 @@
 """The predictive distribution of a network with stochastic batch norm, by Monte Carlo in one pass."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor, nn
 
@@ -10,14 +7,6 @@ from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating, overriding
 from bnnlib.nn.batch_moments import stochastic_batch_norms
 from bnnlib.nn.predict import _check_rows, check_draws
-
-
-@contextmanager
-def object_draws(model: nn.Module) -> Iterator[nn.Module]:
-    """Context in which stochastic batch norm draws independent statistics for every row."""
-    independent = {"draws": "object", "weight_mode": "sample", "held": None}
-    with overriding(dict.fromkeys(stochastic_batch_norms(model).values(), independent)):
-        yield model
 
 
 @torch.no_grad()
@@ -56,7 +45,9 @@ def predict_virtual_batch(
     # rows by draws, so that an object's copies are neighbors and a chunk reads few objects
     numbers = torch.arange(len(x) * num_samples, device=x.device)
     outputs: list[Tensor] = []
-    with evaluating(model), object_draws(model), use_generator(generator):
+    independent = {"draws": "object", "weight_mode": "sample", "held": None}
+    layers = stochastic_batch_norms(model).values()
+    with evaluating(model), overriding({layer: independent for layer in layers}), use_generator(generator):
         for chunk in numbers.split(chunk_size):
             outputs.append(model(x[chunk // num_samples]))
             _check_rows(outputs[-1], len(chunk))

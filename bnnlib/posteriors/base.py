@@ -48,16 +48,6 @@ class Random(Keyed, PersistentSettings):
         return self._kl_term()
 
 
-def computed_weight(layer: nn.Module, name: str) -> str:
-    """What to say of a layer with a posterior whose parameter something else computes now."""
-    return (
-        f"{type(layer).__name__} has no parameter {name!r} of its own any more: a pruning hook, weight norm or another "
-        "parametrization computes it, and a posterior has no mean then. Prune or parametrize before to_bayesian, which "
-        f"leaves such layers as they are, or take it back: torch.nn.utils.prune.remove(layer, {name!r}), "
-        f"torch.nn.utils.parametrize.remove_parametrizations(layer, {name!r})."
-    )
-
-
 class Posterior(Random):
     """A posterior of weights beside their prior; a family gives it formulas, a layer or a stack a shape.
 
@@ -131,7 +121,13 @@ class Posterior(Random):
         """(mean, *spread) of all means that there are."""
         for name in self._means():
             if name not in self._parameters:
-                raise TypeError(computed_weight(self, name))
+                raise TypeError(
+                    f"{type(self).__name__} has no parameter {name!r} of its own any more: a pruning hook, weight norm "
+                    "or another parametrization computes it, and a posterior has no mean then. Prune or parametrize "
+                    "before to_bayesian, which leaves such layers as they are, or take it back: "
+                    f"torch.nn.utils.prune.remove(layer, {name!r}), or remove_parametrizations(layer, {name!r}) of "
+                    "torch.nn.utils.parametrize."
+                )
         return [
             tuple(self._rows(cast(Tensor, self._parameters[n])) for n in (m, *(f"{m}_{s}" for s in self._spread_of(m))))
             for m in self._means()
@@ -189,9 +185,14 @@ class Posterior(Random):
         """The means that `selected` keeps, or not."""
         return self._mean_values()
 
+    def _counted(self) -> list[Tensor]:
+        """What each weight counts."""
+        return self._masks()
+
     def num_active(self) -> Tensor:
-        """Number of active weights, float64 (an expected number where gates are random)."""
-        return cast(Tensor, sum(mask.sum(self._dim, dtype=torch.float64) for mask in self._masks()))
+        """Number of active weights, float64; where they have inclusion probabilities the expected one, their sum."""
+        none = torch.zeros((), dtype=torch.float64, device="cpu")
+        return sum((counted.sum(self._dim, dtype=torch.float64) for counted in self._counted()), none)
 
     def num_weights(self) -> int:
         """Number of weights, of one network."""
@@ -216,8 +217,7 @@ class _Selecting(Posterior):
     @property
     def inclusion_probability(self) -> Any:
         """Posterior probability that a weight is in; without gradient."""
-        with torch.no_grad():
-            return self._parts([torch.sigmoid(odds) for odds in self._odds()], 1.0)
+        return self._parts(self._counted(), 1.0)
 
     @torch.no_grad()
     def _masks(self) -> list[Tensor]:
@@ -225,6 +225,5 @@ class _Selecting(Posterior):
         return [odds > 0 for odds in self._odds()]
 
     @torch.no_grad()
-    def num_active(self) -> Tensor:
-        """Expected number of weights that are in: the sum of the probabilities, s_hat; float64."""
-        return cast(Tensor, sum(torch.sigmoid(odds).sum(self._dim, dtype=torch.float64) for odds in self._odds()))
+    def _counted(self) -> list[Tensor]:
+        return [torch.sigmoid(odds) for odds in self._odds()]

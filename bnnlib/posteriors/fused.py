@@ -7,7 +7,7 @@ noise that is made for it.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +17,10 @@ from bnnlib._memory import keep_pages
 from bnnlib._native import DeviceKey
 from bnnlib._noise import Keys, Source, _in_order, dense, draw_normal
 from bnnlib.functional._autograd import factor, transformed, zero_sum
-from bnnlib.functional.draws import gate_of, gaussian_backward, spike_slab_backward
+from bnnlib.functional.draws import gaussian_backward, spike_slab_backward
 from bnnlib.functional.gaussian import softplus_scale
 from bnnlib.functional.gaussian_spike_slab import MixturePrior
+from bnnlib.functional.spike_slab import gate_of
 from bnnlib.functional.variational_dropout import variance_backward
 from bnnlib.posteriors.kl_tokens import remember
 
@@ -44,20 +45,16 @@ class Family(NamedTuple):
 def _gaussian_gradient(share: float, prior: Any, sampled: bool) -> Kernel | None:
     if isinstance(prior, float) or not share:
         return "gaussian_grad", (share, share / prior**2 if share else 0.0)
-    if not isinstance(prior, MixturePrior):
+    if not (isinstance(prior, MixturePrior) and all(isinstance(number, float) for number in prior)):
         return None
-    slab, spike, slab_cost, spike_cost = prior
-    if not (isinstance(slab, float) and isinstance(spike, float)):
-        return None
-    if not (isinstance(slab_cost, float) and isinstance(spike_cost, float)):
-        return None
+    slab, spike, slab_cost, spike_cost = cast("tuple[float, ...]", prior)
     return "mixture_grad" if sampled else "profile_grad", (share, slab, spike - slab, spike_cost - slab_cost)
 
 
-def _gaussian_formulas(group, noise, grad, token, prior, sampled, dim):
+def _gaussian_formulas(group, noise, grad, token, prior, sampled, dim, output="weight"):
     mean, rho = group
     scale = softplus_scale(rho.detach())
-    return gaussian_backward(mean, rho, scale, *noise, grad, token, prior, "weight", sampled, dim)
+    return gaussian_backward(mean, rho, scale, *noise, grad, token, prior, output, sampled, dim)
 
 
 def _spike_slab_gradient(share: float, temperature: float, prior_logit: Any, prior_scale: Any) -> Kernel | None:
@@ -78,8 +75,7 @@ SPIKE_SLAB = Family("spike_slab", ("normal", "logistic"), _spike_slab_gradient, 
 
 
 def _softplus_formulas(mean, rho, grad, token, prior):
-    scale = softplus_scale(rho.detach())
-    return gaussian_backward(mean, rho, scale, None, grad, token, prior, "variance", False, None)
+    return _gaussian_formulas((mean, rho), (None,), grad, token, prior, False, None, "variance")
 
 
 def _power_formulas(mean, rho, grad, token):

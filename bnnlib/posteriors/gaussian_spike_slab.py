@@ -14,8 +14,6 @@ from bnnlib.posteriors.base import _Selecting
 from bnnlib.posteriors.gaussian import Gaussian, _GaussianWeights
 from bnnlib.posteriors.settings import check_open, setting
 
-_SETTINGS = ("slab_scale", "spike_scale", "prior_inclusion_probability")
-
 
 @lru_cache(256)  # to a GPU columns travel once
 def _mixture_prior(device: torch.device, dtype: torch.dtype, *settings: Any) -> MixturePrior:
@@ -39,18 +37,14 @@ class GaussianSpikeSlab(_Selecting, _GaussianWeights):
     prior_inclusion_probability = setting("prior_inclusion_probability", check_open, 0.5, each=True)
     initial_scale = setting("initial_scale", check_scale, 0.0025)
 
+    _together = ("slab_scale", "spike_scale", "prior_inclusion_probability")
+    _check_together = staticmethod(mixture_prior)
     scale = Gaussian.scale
-
-    def _check_setting(self, name: str, value: Any) -> None:
-        given = {key: self.__dict__[f"_{key}"] for key in _SETTINGS if f"_{key}" in self.__dict__} | {name: value}
-        if name in _SETTINGS and len(given) == len(_SETTINGS):
-            mixture_prior(**given)
 
     @property
     def _prior(self) -> MixturePrior:
-        settings = self.slab_scale, self.spike_scale, self.prior_inclusion_probability
         mean = cast(Tensor, self._parameters[f"{self._means()[0]}_rho"])
-        return _mixture_prior(mean.device, mean.dtype, *settings)
+        return _mixture_prior(mean.device, mean.dtype, *(getattr(self, name) for name in self._together))
 
     @torch.no_grad()
     def _odds(self) -> list[Tensor]:

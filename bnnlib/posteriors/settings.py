@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +22,7 @@ def setting(
 ) -> _Setting:
     """A number of a layer that is checked whenever it is assigned; a token of the value before is dropped.
 
-    `_check_setting(name, value)` of the layer holds what several settings must keep to together; with `each` there may
-    be one number for each network of a stack.
+    With `each` there may be one number for each network of a stack.
     """
 
     def get(layer) -> float | Tensor:
@@ -36,7 +35,10 @@ def setting(
             raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be one number for the whole layer.")
         value = check(name, value)
         value = value if isinstance(value, Tensor) and value.dim() else float(value)
-        layer._check_setting(name, value)
+        own = vars(layer)
+        given = {key: own[f"_{key}"] for key in layer._together if f"_{key}" in own} | {name: value}
+        if name in layer._together and len(given) == len(layer._together):
+            layer._check_together(**given)
         setattr(layer, f"_{name}", value)
         forget(layer)
 
@@ -53,8 +55,9 @@ class PersistentSettings(nn.Module):
     leaves the settings as they are.
     """
 
-    def _check_setting(self, name: str, value: Any) -> None:
-        """Raise if `value` does not go with the other settings."""
+    # settings that must keep to each other, and what raises where they do not
+    _together: ClassVar[tuple[str, ...]] = ()
+    _check_together: ClassVar[Callable[..., Any]]
 
     def _as_setting(self, name: str, value: Any) -> Any:
         """A number from what is given for a setting that may have one for each network of a stack."""

@@ -8,15 +8,9 @@ from torch import Tensor
 
 from bnnlib._checks import check_positive, check_scale
 from bnnlib._noise import Keys, Source, draw_logistic, draw_normal
-from bnnlib.functional import (
-    log_odds,
-    softplus_inverse,
-    softplus_scale,
-    spike_slab_draw,
-    spike_slab_kl_sum,
-)
+from bnnlib.functional import log_odds, softplus_inverse, softplus_scale, spike_slab_draw, spike_slab_kl_sum
 from bnnlib.functional._autograd import transformed
-from bnnlib.functional.draws import spike_slab_value
+from bnnlib.functional.spike_slab import spike_slab_value
 from bnnlib.posteriors import fused
 from bnnlib.posteriors.base import _Selecting
 from bnnlib.posteriors.kl_tokens import remembered

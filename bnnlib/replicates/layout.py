@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_count
+from bnnlib.functional import num_network_parameters
 
 PerReplicate = float | Sequence[float] | Tensor
 
@@ -31,12 +32,10 @@ class Layout:
     """
 
     def __init__(self, sizes: Sequence[int], replicates: int):
-        if len(sizes) < 2:
-            raise ValueError(f"sizes is {list(sizes)}, but a network needs at least an input and an output width.")
         self.sizes = tuple(check_count("a layer width", size) for size in sizes)
+        self.num_parameters = num_network_parameters(self.sizes)
         self.replicates = check_count("replicates", replicates)
         self.splits = [n for a, b in self.pairs for n in (a * b, b)]
-        self.num_parameters = sum(self.splits)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib import posteriors
-from bnnlib._noise import Source, draw_normal
-from bnnlib.posteriors import Posterior
+from bnnlib._noise import Source
+from bnnlib.posteriors import Posterior, fused
 from bnnlib.replicates.layout import Layout, PerReplicate
 
 
@@ -193,8 +193,7 @@ class StackedSparseVD(StackedPosterior, posteriors.SparseVD):
         if len(layer) == 2:
             return super().linear(layer, h, generator)
         weight, bias, variance = layer
-        mean = torch.baddbmm(bias, weight, h)
-        return torch.addcmul(mean, torch.sqrt(torch.bmm(variance, h.square()) + 1e-12), draw_normal(mean, generator))
+        return fused.local(torch.baddbmm(bias, weight, h), torch.bmm(variance, h.square()), generator, 1e-12, 0.0)
 
     def percent_active(self) -> Tensor:
         """Share of active weights in percent."""

@@ -10,7 +10,8 @@ from bnnlib import _native
 from bnnlib._checks import DivergedError, check_generator, check_non_negative, check_positive
 from bnnlib._memory import keep_pages
 from bnnlib._native import has_kernels
-from bnnlib._native.keys import fold, signed
+from bnnlib._native.counter import signed
+from bnnlib._native.keys import fold
 from bnnlib._noise import Keys, dense, draw_normal, new_seed
 
 
@@ -112,7 +113,7 @@ class Sampler(torch.optim.Optimizer):
         """
         loss = None
         if self.seed is not None:
-            self._keys = Keys(torch.tensor(signed(fold(fold(0, self.seed), self.steps)), device="cpu"))
+            self._keys = Keys(torch.tensor(signed(fold(fold(0, self.seed), self.steps), 64), device="cpu"))
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()

@@ -191,30 +191,38 @@ def test_the_step_sizes_have_an_infinite_sum_and_a_finite_sum_of_squares(scale, 
     assert (np.diff(k[1:] * values[1:] ** 2) < 0).all()
 
 
+Y, SPREAD, V0, V1 = 1.2, 0.6, 0.25, 2.0  # one observation of one weight
+
+
+def suggested(rho):
+    """The mean probability of the slab under the stationary law at `rho`, by quadrature."""
+    grid = torch.linspace(-6, 6, 8_001, dtype=torch.float64)
+    kappa = bF.expected_precisions(rho, V0, V1)
+    density = torch.exp(-((Y - grid) ** 2) / (2 * SPREAD**2) - formulas.ssgl_penalty(grid, *kappa, 1.0))
+    owner = bF.slab_probability(grid, 0.5, 1.0, V0, V1)
+    return torch.trapezoid(density * owner, grid) / torch.trapezoid(density, grid)
+
+
+@pytest.fixture(scope="module")
+def star():
+    """The fixed point."""
+    found = torch.tensor(0.5, dtype=torch.float64)
+    for _ in range(60):
+        found = suggested(found)
+    return found
+
+
 # equation: aeb-theorem
 @pytest.mark.slow
-def test_the_squared_error_of_the_latent_variable_falls_like_the_step_size(generator):
-    """One weight, one observation: the fixed point is known from quadrature."""
-    y, noise, v0, v1 = 1.2, 0.6, 0.25, 2.0
-    grid = torch.linspace(-6, 6, 8_001, dtype=torch.float64)
-
-    def suggested(rho):
-        kappa = bF.expected_precisions(rho, v0, v1)
-        density = torch.exp(-((y - grid) ** 2) / (2 * noise**2) - formulas.ssgl_penalty(grid, *kappa, 1.0))
-        owner = bF.slab_probability(grid, 0.5, 1.0, v0, v1)
-        return torch.trapezoid(density * owner, grid) / torch.trapezoid(density, grid)
-
-    star = torch.tensor(0.5, dtype=torch.float64)
-    for _ in range(60):
-        star = suggested(star)
-    beta = torch.nn.Parameter(torch.full((400, 1), y, dtype=torch.float64))
+def test_the_squared_error_of_the_latent_variable_falls_like_the_step_size(star, generator):
+    beta = torch.nn.Parameter(torch.full((400, 1), Y, dtype=torch.float64))
     schedule = polynomial(1.0, 10.0, 0.8)
-    settings = {"spike_scale": v0, "slab_variance": v1, "update": ("rho", "kappa"), "step_size": schedule}
+    settings = {"spike_scale": V0, "slab_variance": V1, "update": ("rho", "kappa"), "step_size": schedule}
     prior = SpikeSlabGaussianLaplacePrior({"beta": beta}, batch_dims=1, **settings)
     sampler = SGHMC([beta], lr=0.05, momentum=0.5, generator=generator)
     ratios = {}
     for k in range(1, 2_001):
-        beta.grad = (beta.detach() - y) / noise**2
+        beta.grad = (beta.detach() - Y) / SPREAD**2
         prior.add_gradient_()
         sampler.step()
         prior.update()
@@ -225,22 +233,12 @@ def test_the_squared_error_of_the_latent_variable_falls_like_the_step_size(gener
 
 
 # equation: aeb-jacobian
-def test_the_mean_field_near_its_fixed_point_has_the_matrix_of_the_text():
-    y, noise, v0, v1 = 1.2, 0.6, 0.25, 2.0
-    grid = torch.linspace(-6, 6, 8_001, dtype=torch.float64)
-
+def test_the_mean_field_near_its_fixed_point_has_the_matrix_of_the_text(star):
     def field(state):
         """The mean push on (rho, averaged rho): rho towards the suggestion under kappa, the average towards rho."""
         rho, average = state
-        kappa = bF.expected_precisions(average, v0, v1)
-        density = torch.exp(-((y - grid) ** 2) / (2 * noise**2) - formulas.ssgl_penalty(grid, *kappa, 1.0))
-        owner = bF.slab_probability(grid, 0.5, 1.0, v0, v1)
-        suggested = torch.trapezoid(density * owner, grid) / torch.trapezoid(density, grid)
-        return torch.stack([suggested - rho, rho - average])
+        return torch.stack([suggested(average) - rho, rho - average])
 
-    star = torch.tensor(0.5, dtype=torch.float64)
-    for _ in range(60):
-        star = star + field((star, star))[0]
     jacobian = torch.autograd.functional.jacobian(field, torch.stack([star, star]))
     slope = float(jacobian[0, 1])
     assert 0 < slope < 1

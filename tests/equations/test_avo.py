@@ -9,6 +9,7 @@ from scipy import integrate, optimize, stats
 
 from bnnlib import functional as bF
 from chapters.adaptive_optimizer import formulas, problems
+from tests.seeded import double as t
 
 SEED = 6
 DOUBLE = torch.float64
@@ -25,7 +26,7 @@ def elbo(mean, variance, delta):
     """By quadrature, with the divergence from torch.distributions."""
     expected = MASS @ log_p(mean + variance.sqrt() * NODES)
     q = torch.distributions.Normal(mean, variance.sqrt())
-    prior = torch.distributions.Normal(torch.zeros((), dtype=DOUBLE), torch.tensor(delta**-0.5, dtype=DOUBLE))
+    prior = torch.distributions.Normal(torch.zeros((), dtype=DOUBLE), t(delta**-0.5))
     return expected - torch.distributions.kl_divergence(q, prior)
 
 
@@ -36,7 +37,7 @@ def difference(function, at, step=1e-4):
 @pytest.fixture
 def draws(generator):
     """mu, sigma^2, delta, and g with its noise at 400,000 draws of q."""
-    mean, variance = (torch.tensor(v, dtype=DOUBLE) for v in (0.3, 0.2))
+    mean, variance = (t(v) for v in (0.3, 0.2))
     noise = torch.randn(400_000, generator=generator, dtype=DOUBLE)
     w = (mean + variance.sqrt() * noise).requires_grad_()
     (gradient,) = torch.autograd.grad(-log_p(w).sum(), w)
@@ -97,33 +98,29 @@ def test_the_step_minimizes_its_proximal_objective(alpha):
     found = optimize.minimize_scalar(
         lambda m: gradient * m + (m - mean) ** 2 / (2 * lr) * variance**-alpha, bracket=(-1, 1), tol=1e-10
     ).x
-    step = formulas.mean_step(*(torch.tensor(v, dtype=DOUBLE) for v in (mean, variance, gradient)), lr, alpha)
+    step = formulas.mean_step(*(t(v) for v in (mean, variance, gradient)), lr, alpha)
     assert float(step) == pytest.approx(found, abs=1e-6)
 
 
 # equation: avo-precision-step
 def test_the_precision_settles_at_its_fixed_point():
-    precision = torch.tensor(5.0, dtype=DOUBLE)
-    first = float(formulas.precision_step(precision, torch.tensor(2.0, dtype=DOUBLE), 30.0, 100, 0.1, 0.5))
+    precision = t(5.0)
+    first = float(formulas.precision_step(precision, t(2.0), 30.0, 100, 0.1, 0.5))
     assert first == pytest.approx(0.95 * 5.0 + 0.1 * 2.3)
     for _ in range(800):
-        precision = formulas.precision_step(precision, torch.tensor(2.0, dtype=DOUBLE), 30.0, 100, 0.1, 0.5)
+        precision = formulas.precision_step(precision, t(2.0), 30.0, 100, 0.1, 0.5)
     assert float(precision) == pytest.approx(2.3 / 0.5, rel=1e-9)
 
 
 # equation: avo-positive-precision
 def test_the_corrected_precision_stays_positive_and_settles(generator):
-    start = torch.tensor(2.0, dtype=DOUBLE)
-    worst = min(
-        float(bF.positive_precision_step(start, torch.tensor(c, dtype=DOUBLE), 1.0, 10, 0.3))
-        for c in np.linspace(-60, 60, 241)
-    )
-    assert worst >= 1.0
+    start = t(2.0)
+    assert min(float(bF.positive_precision_step(start, t(c), 1.0, 10, 0.3)) for c in np.linspace(-60, 60, 241)) >= 1.0
     r = (3.0 + 0.1) / 2.0 - 1
-    one = bF.positive_precision_step(start, torch.tensor(3.0, dtype=DOUBLE), 1.0, 10, 0.3)
+    one = bF.positive_precision_step(start, t(3.0), 1.0, 10, 0.3)
     assert float(one) == pytest.approx(2.0 * (1 + 0.3 * r + 0.5 * (0.3 * r) ** 2), rel=1e-12)
     for _ in range(400):
-        start = bF.positive_precision_step(start, torch.tensor(3.0, dtype=DOUBLE), 1.0, 10, 0.3)
+        start = bF.positive_precision_step(start, t(3.0), 1.0, 10, 0.3)
     assert float(start) == pytest.approx(3.1, rel=1e-9)
 
 
@@ -142,7 +139,7 @@ def test_early_step_sizes_by_quadrature(steps):
 def test_signal_over_noise_of_a_draw(alpha, generator):
     sigma, m, lr = 0.3, 2.0, 0.05
     old, new = torch.randn(2, 400_000, generator=generator, dtype=DOUBLE)
-    moved = formulas.mean_step(torch.zeros(()), torch.tensor(sigma**2, dtype=DOUBLE), torch.tensor(m), lr, alpha)
+    moved = formulas.mean_step(torch.zeros(()), t(sigma**2), torch.tensor(m), lr, alpha)
     moved = moved + sigma * (new - old)
     found = float(moved.mean().abs() / moved.std())
     exact = formulas.signal_to_noise(lr, m, sigma, alpha)
@@ -153,7 +150,7 @@ def test_signal_over_noise_of_a_draw(alpha, generator):
 def test_the_momentum_form_moves_like_differences_of_draws(generator):
     """w_t - w_(t-1) = -tau l m + sqrt(2) sigma eps with m's own recursion, in the variance of the injected noise."""
     lr, beta, T, tau = 0.04, 0.3, 0.2, 0.7
-    sigma = float(formulas.posterior_scale(torch.tensor(tau, dtype=DOUBLE), lr, T))
+    sigma = float(formulas.posterior_scale(t(tau), lr, T))
     assert sigma == pytest.approx(0.7 * 0.2 * 0.04**0.75)
     epsilon = torch.randn(200_000, generator=generator, dtype=DOUBLE)
     steps = 2**0.5 * sigma / tau * epsilon  # of M, without a gradient
@@ -190,7 +187,7 @@ def test_the_scale_follows_its_objective():
         w = mean + tau * T * lr**0.75 * NODES
         return MASS @ (-log_p(w) / N + 0.5 * wd * w**2) - torch.log(torch.as_tensor(tau)) / N
 
-    tau = torch.tensor(0.6, dtype=DOUBLE)
+    tau = t(0.6)
     w = (mean + tau * T * lr**0.75 * NODES).requires_grad_()
     (g,) = torch.autograd.grad(-log_p(w).sum() / N, w)
     w = w.detach()
@@ -209,11 +206,11 @@ def test_mirror_descent_minimizes_its_bregman_objective():
     best = optimize.minimize_scalar(
         lambda t: slope * t + divergence(t) / rate, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-10}
     ).x
-    rho = torch.logit(torch.tensor(old, dtype=DOUBLE))
-    found = formulas.scale_step(rho, torch.tensor(slope, dtype=DOUBLE), rate)[1]
+    rho = torch.logit(t(old))
+    found = formulas.scale_step(rho, t(slope), rate)[1]
     assert float(found) == pytest.approx(best, abs=1e-6)
     for large in (1e4, -1e4):
-        assert 0 <= float(formulas.scale_step(rho, torch.tensor(large, dtype=DOUBLE), 1.0)[1]) <= 1
+        assert 0 <= float(formulas.scale_step(rho, t(large), 1.0)[1]) <= 1
 
 
 # equation: avo-fixed-scale
@@ -223,10 +220,10 @@ def test_the_scale_rests_at_its_fixed_point(chain, generator):
     tau, w, M, old = torch.full((), 0.6, dtype=DOUBLE), *torch.zeros(3, count, dtype=DOUBLE)
     rho = torch.logit(tau)
     kappa = math.sqrt(2 + 2 * beta**2) if chain else 1.0
-    for t in range(1_500):  # one scale for all draws, so that its gradient is a mean
+    for step in range(1_500):  # one scale for all draws, so that its gradient is a mean
         at = w if chain else tau * T * old
         slope = formulas.scale_gradient(tau, h * at, old, 1.0, T, wd, N).mean()
-        rho, tau = formulas.scale_step(rho, slope, 20.0 if t < 1_000 else 2.0)
+        rho, tau = formulas.scale_step(rho, slope, 20.0 if step < 1_000 else 2.0)
         old = torch.randn(count, generator=generator, dtype=DOUBLE)
         M = formulas.momentum_step(M, h * w, w, old, 1.0, beta, wd, T)
         w = w + tau * M
@@ -236,9 +233,7 @@ def test_the_scale_rests_at_its_fixed_point(chain, generator):
 
 def densities(weights, spike, slab, N):
     """Log densities of a group under spike and slab."""
-    return [
-        float(torch.distributions.Normal(0.0, (N * d) ** -0.5).log_prob(weights).sum()) for d in (spike, slab)
-    ]  # fmt: skip
+    return [float(torch.distributions.Normal(0.0, (N * d) ** -0.5).log_prob(weights).sum()) for d in (spike, slab)]
 
 
 # equation: avo-group-mean-square, avo-slab-odds, avo-slab-probability
@@ -262,7 +257,7 @@ def test_at_the_threshold_the_densities_are_equal(size):
     assert low == pytest.approx(high, rel=1e-6)
     assert cut == pytest.approx(0.03898, abs=1e-5)  # by hand: log 50 / 100.352
     # with another prior the odds are even there, and a slab that is certain enough takes every group
-    square = torch.tensor(bF.group_threshold(1e-2, 2e-4, 1000, size, 0.02), dtype=DOUBLE)
+    square = t(bF.group_threshold(1e-2, 2e-4, 1000, size, 0.02))
     assert abs(float(bF.group_slab_log_odds(square, 1e-2, 2e-4, 1000, size, 0.02))) < 1e-9
     assert bF.group_threshold(1e-2, 2e-4, 1000, size, 1 - 1e-9) == 0.0
 

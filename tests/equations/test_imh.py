@@ -28,6 +28,13 @@ def laws(generator, *shape) -> torch.Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
+@pytest.fixture(params=KINDS)
+def many(request, generator):
+    """A thousand random chains of each kind."""
+    lower, minorization, error = request.param
+    return chains.random_chains(1000, 6, generator, lower=lower, minorization=minorization, error=error)
+
+
 # equation: imh-kernel
 def test_the_kernel_written_out_state_by_state(generator):
     q, d = laws(generator, 5, 5), 0.1 + 0.9 * torch.rand(5, 5, generator=generator, dtype=torch.float64)
@@ -40,10 +47,7 @@ def test_the_kernel_written_out_state_by_state(generator):
 
 
 # equation: imh-stationary
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_stationary_law_is_kept_and_is_the_limit(kind, generator):
-    lower, minorization, error = kind
-    many = chains.random_chains(200, 6, generator, lower=lower, minorization=minorization, error=error)
+def test_the_stationary_law_is_kept_and_is_the_limit(many):
     kernel = finite.implicit_kernel(many.proposal, many.discriminator)
     law = finite.stationary_law(kernel)
     assert (law[:, None] @ kernel - law[:, None]).abs().max() < ROUNDING
@@ -197,34 +201,24 @@ def test_an_ideal_discriminator_gives_the_losses_of_the_proposal(generator):
 
 
 # equation: imh-minorization
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_move_has_at_least_b_epsilon_of_one_law(kind, generator):
-    lower, minorization, error = kind
-    many = chains.random_chains(1000, 6, generator, lower=lower, minorization=minorization, error=error)
+def test_every_move_has_at_least_b_epsilon_of_one_law(many):
     kernel = finite.implicit_kernel(many.proposal, many.discriminator)
-    assert (kernel >= lower * many.proposal - ROUNDING).all()
+    assert (kernel >= many.lower * many.proposal - ROUNDING).all()
     # the mass that all rows share is at least that of epsilon nu
-    assert (many.proposal.min(1).values.sum(-1) >= minorization - ROUNDING).all()
-    assert (kernel.min(1).values.sum(-1) >= lower * minorization - ROUNDING).all()
+    assert (many.proposal.min(1).values.sum(-1) >= many.minorization - ROUNDING).all()
+    assert (kernel.min(1).values.sum(-1) >= many.lower * many.minorization - ROUNDING).all()
 
 
 # equation: imh-contraction
-@pytest.mark.parametrize("kind", KINDS)
-def test_consecutive_steps_shrink_at_the_promised_rate(kind, generator):
-    lower, minorization, error = kind
-    many = chains.random_chains(1000, 6, generator, lower=lower, minorization=minorization, error=error)
+def test_consecutive_steps_shrink_at_the_promised_rate(many):
     later, allowed = chains.contraction(many)
     assert (later <= allowed + ROUNDING).all()
 
 
 # equation: imh-start, imh-joint, imh-bound
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_bound_holds_on_a_thousand_chains_in_the_order_of_the_derivation(kind, generator):
-    lower, minorization, error = kind
-    many = chains.random_chains(1000, 6, generator, lower=lower, minorization=minorization, error=error)
+def test_every_bound_holds_on_a_thousand_chains_in_the_order_of_the_derivation(many):
     found = chains.ladder(many)
-    names = ["measured", *chains.LADDER]
-    for smaller, larger in pairwise(names):
+    for smaller, larger in pairwise(["measured", *chains.LADDER]):
         assert (found[smaller] <= found[larger] + ROUNDING).all(), (smaller, larger)
 
 

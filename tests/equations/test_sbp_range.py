@@ -139,6 +139,18 @@ def test_values_over_the_whole_range(problems, name, dtype, tolerance):
     check_values(name, *problems[dtype], tolerance)
 
 
+# equation: sbp-snr-stable
+def test_the_ratio_is_a_second_difference_of_the_cumulant_generating_function():
+    # the start, two units in use, one pushed against the upper end, two near the prior, one far outside
+    mean = np.array([0.0, -3.0, -0.5, 2.0, -10.0, -1.0, 5.0])
+    scale = np.array([math.exp(-5.0), 0.3, 1.5, 0.4, 6.0, 60.0, math.exp(-3.0)])
+    moments = quadrature(mean, scale).value
+    snr = formulas.truncated_log_normal_snr(torch.from_numpy(mean), torch.from_numpy(scale)).numpy()
+    # the difference loses digits for narrow noise: that is why the library sums cumulants there
+    difference = np.log(moments["second"]) - 2 * np.log(moments["mean"])
+    np.testing.assert_allclose(np.log1p(snr**-2), difference, rtol=1e-8, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_gradients_over_the_whole_range(problems, name, dtype):

@@ -154,5 +154,7 @@ def test_the_gate_is_a_step_at_0_and_lets_nan_through(dtype):
     small = torch.finfo(dtype).smallest_normal
     eta = torch.tensor([-math.inf, -2.0, -small, 0.0, small, small / 4, 1e-3, 5.0, math.inf, math.nan], dtype=dtype)
     zero, one = torch.zeros_like(eta), torch.ones_like(eta)
-    weight = bF.spike_slab_draw(one, one, eta, zero, zero)[0]
-    assert torch.equal(weight[:-1], torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1], dtype=dtype)) and weight[-1].isnan()
+    for gradients in (True, False):
+        with torch.set_grad_enabled(gradients):
+            weight = bF.spike_slab_draw(one, one, eta, zero, zero)[0]
+        assert torch.equal(weight[:-1], torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1], dtype=dtype)) and weight[-1].isnan()

@@ -119,6 +119,9 @@ HOOK = r"0 \(\w+\): a hook computes its weight, which .*prune\.remove"
 WHOLE = r"0 \(\w+\): it replaces plain nn\.Linear .*modules with all of their parameters, none .*, and 'gaussian'"
 
 
+X = torch.randn(8, 3)
+
+
 def pruned(module):
     return prune.l1_unstructured(module, "weight", 0.5)
 
@@ -152,6 +155,13 @@ def test_what_is_named_and_cannot_be_random_is_refused_and_the_rest_is_told_with
             model = bnn.to_bayesian(network, kind, parameters=names, unsupported="keep")
             bnn.to_bayesian(network, kind, parameters=names, where=lambda name, module: name == "1")
     assert [isinstance(layer, bnn.BayesianLayer) for layer in model] == [False, True]
+
+
+@pytest.mark.parametrize("form", [bnn.to_stochastic_batch_norm, lambda m: bnn.to_laplace(m, (X, X[:, 0] > 0))])
+def test_a_pruned_network_that_has_run_is_copied(form):
+    network = nn.Sequential(pruned(nn.Linear(3, 4)), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    network(X)
+    assert any(name.endswith("0.weight_orig") for name in form(network).state_dict())
 
 
 def test_a_shared_parameter_is_random_under_all_of_its_names():

@@ -29,17 +29,6 @@ def test_divergence_is_that_of_its_parts():
     torch.testing.assert_close(layer.kl_divergence(), expected, rtol=1e-12, atol=0)
 
 
-def test_all_weights_of_a_unit_share_its_scale():
-    layer = layer_of()
-    with torch.no_grad():
-        layer.weight_rho.fill_(-40.0)
-        layer.bias_rho.fill_(-40.0)
-        weight, bias = layer.draw(generator(1))
-    scales = torch.cat([weight / layer.weight, (bias / layer.bias)[:, None]], dim=1)
-    torch.testing.assert_close(scales, scales[:, :1].expand_as(scales), rtol=1e-9, atol=0)
-    assert scales[:, 0].unique().numel() == 4
-
-
 def test_a_unit_is_off_below_the_threshold():
     layer = layer_of()
     assert layer.active()[1].tolist() == [False, True, True, True]  # exp(-4 + 0.3) = 0.025 < 0.05

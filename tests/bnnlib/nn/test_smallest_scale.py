@@ -10,10 +10,8 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.functional import softplus_scale
 from bnnlib.functional.gaussian import softplus_slope
-from bnnlib.replicates import Layout, StackedGaussian, StackedHorseshoe, StackedSpikeSlab
-from tests.bnnlib.nn.conftest import Divergence
+from tests.bnnlib.nn.conftest import MIXTURE, Divergence
 
-MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
 KINDS = {
     "gaussian": {},
     "gaussian_spike_slab": MIXTURE,
@@ -64,19 +62,6 @@ def test_the_graph_of_plain_operations_has_the_same_gradient(rho):
     plain = torch.func.grad(lambda v: torch.func.functional_call(Divergence(model), named(v), ()))
     for name, gradient in plain(values).items():
         torch.testing.assert_close(gradient, model.get_parameter(name).grad, rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize("kind", [StackedGaussian, StackedSpikeSlab, StackedHorseshoe])
-def test_stacks_of_networks(kind):
-    layout = Layout((3, 4, 1), replicates=2)
-    settings = {"prior_inclusion_probability": 0.1} if kind is StackedSpikeSlab else {}
-    posterior = kind(layout, layout.kaiming_uniform(None), **settings)
-    rhos = [parameter for name, parameter in posterior.named_parameters() if name.endswith("rho")]
-    with torch.no_grad():
-        for rho in rhos:
-            rho.fill_(-120.0)
-    posterior.kl_divergence().sum().backward()
-    assert rhos and all(bool((rho.grad < -0.9).all()) for rho in rhos)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -9,6 +9,7 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from chapters.unit_noise import formulas
+from tests.bnnlib.nn.test_objective import gradients
 from tests.bnnlib.nn.test_structured_pruning import spread
 from tests.seeded import seeded as generator
 
@@ -19,13 +20,6 @@ def network(**settings) -> nn.Sequential:
     return nn.Sequential(*layers).double()
 
 
-def total(model, run):
-    model.zero_grad(set_to_none=True)
-    with bnn.use_generator(generator(3)):
-        run()
-    return [None if p.grad is None else p.grad.clone() for p in model.parameters()]
-
-
 def joint(model, x, objective=bnn.kl_gradient, context=bnn.drawn_together, call=None):
     """The gradients of a pass of the model, or of what calls it, and of the divergence."""
 
@@ -34,7 +28,7 @@ def joint(model, x, objective=bnn.kl_gradient, context=bnn.drawn_together, call=
             output = (call or model)(x)
         (output.sin().mean() + objective(model) / 10).backward()
 
-    return total(model, run)
+    return gradients(model, run)
 
 
 def test_all_layers_draw_together_as_each_would_alone():
@@ -87,7 +81,9 @@ def test_a_fixed_location_gets_no_gradient_and_the_scale_the_same():
     free, fixed = network(), network(learn_location=False)
     assert not fixed[0].location.requires_grad and fixed[0].log_scale.requires_grad
     for objective in (bnn.kl_gradient, bnn.kl_divergence):
-        a, b = (total(m, lambda m=m, f=objective: (m(x).sin().mean() + f(m) / 10).backward()) for m in (free, fixed))
+        a, b = (
+            gradients(m, lambda m=m, f=objective: (m(x).sin().mean() + f(m) / 10).backward()) for m in (free, fixed)
+        )
         assert b[0] is None and a[0] is not None
         torch.testing.assert_close(b[1:], a[1:], rtol=1e-10, atol=1e-13)
     for p in fixed.parameters():
@@ -110,7 +106,7 @@ def test_parameters_act_clamped_and_get_no_gradient_outside():
     assert torch.equal(inside.mean(), outside.mean())
     x = torch.ones(1, 4, dtype=torch.float64)
     for objective in (lambda m: m(x).sum() + bnn.kl_gradient(m), lambda m: m.kl_divergence(), lambda m: m.mean().sum()):
-        ours, theirs = (total(m, lambda m=m, f=objective: f(m).backward()) for m in (outside, inside))
+        ours, theirs = (gradients(m, lambda m=m, f=objective: f(m).backward()) for m in (outside, inside))
         for k, out in ((0, torch.tensor([True, True, False, False])), (1, torch.tensor([False, False, True, True]))):
             assert (ours[k][out] == 0).all() and torch.equal(ours[k][~out], theirs[k][~out])
             assert theirs[k].isfinite().all()

@@ -7,17 +7,6 @@ from bnnlib.replicates import Layout, StackedHorseshoe, StackedInputHorseshoe, S
 from tests.seeded import seeded as generator
 
 
-def test_sparsity_of_the_spike_and_slab():
-    layout = Layout((6, 3, 1), 2)
-    posterior = StackedSpikeSlab(layout, layout.kaiming_uniform(generator(), torch.float64), [1e-200, 0.3], 1.3)
-    with torch.no_grad():
-        posterior.weight_logit.normal_(generator=generator(1))
-    phi = torch.sigmoid(posterior.weight_logit)
-    # s_hat is the sum of phi over T, biases and output layer included
-    torch.testing.assert_close(posterior.percent_active(), 100 * phi.detach().mean(dim=1), rtol=1e-6, atol=0)
-    assert torch.equal(posterior.active(), phi > 0.5)
-
-
 def test_variational_dropout_drops_noisy_weights_in_eval_only():
     layout = Layout((6, 3, 1), 2)
     posterior = StackedSparseVD(layout, layout.kaiming_uniform(generator(), torch.float64))
