@@ -1,7 +1,5 @@
 """Tables and the picture of pages from `benchmarks/stored`: what a step costs, estimators, conversions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial
@@ -59,12 +57,10 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     made |= {"conversions": lambda rows, _: conversion_tables.counts(rows)}
     said = {"conversions_reasons": conversion_tables.reasons, "conversions_networks": conversion_tables.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
-    return filled | {name: partial(_untold, make, found) for name, make in said.items()}
-
-
-def _untold(make: Callable[[Rows], str], found: Found) -> str:
-    """A further table of the conversions, whose source the first has said."""
-    return make(found["conversions"]["rows"]) if "conversions" in found else ""
+    if "conversions" not in found:
+        return filled | dict.fromkeys(said, str)
+    # whose source the first has said
+    return filled | {name: partial(make, found["conversions"]["rows"]) for name, make in said.items()}
 
 
 def _table(name: str, make: Callable[[Rows, Found], str], found: Found) -> str:
@@ -97,26 +93,22 @@ def _times(rows: Rows, found: Found) -> str:
             bytes_ = moved.get(("bnnlib", kind, 128))
             goals = [f"{GOALS[kind, batch]:.2f}" if (kind, batch) in GOALS else "–" for batch in (128, 1024)]
             goal = "–" if set(goals) == {"–"} else "; ".join(goals)
-            told = ["–", "–"] if bytes_ is None else [f"{bytes_ / 1e6:.0f}", _limit(by["bnnlib", kind, 128], found)]
+            told = ["–", "–"]
+            if bytes_ is not None:  # the limit: all beyond the deterministic step moves its bytes at the rate of a copy
+                more = (bytes_ - moved["torch", "none", 128]) / found["step_traffic"]["bandwidth"]
+                told = [f"{bytes_ / 1e6:.0f}", f"{1.0 + 1e3 * more / by['bnnlib', kind, 128]['base_ms']:.2f}"]
             lines.append([name, *own, goal, "; ".join(peers) or "–", *told])
     heads = ["Layer or sampler", "1 row", "128 rows", "1,024 rows", "Goals", "Others, 128 rows"]
     heads += ["MB moved", "Limit by bytes"]
     return markdown(heads, lines)
 
 
-def _limit(row: Row, found: Found) -> str:
-    """The ratio if all that a step does beyond the deterministic one were to move its bytes at the rate of a copy."""
-    moved = _moved(found)
-    more = moved[row["library"], row["layer"], row["batch"]] - moved["torch", "none", row["batch"]]
-    return f"{1.0 + 1e3 * more / found['step_traffic']['bandwidth'] / row['base_ms']:.2f}"
-
-
 def _memory(rows: Rows, _: Found) -> str:
     """Bytes a weight at the worst moment of a step and between steps, by layer and library."""
-    names = {("torch", "deterministic"): "deterministic"}
     lines = []
     for row in rows:
-        name = names.get((row["library"], row["layer"]), f"{row['library']}, {KINDS.get(row['layer'], row['layer'])}")
+        name = "" if row["library"] == "torch" else f"{row['library']}, "
+        name += KINDS.get(row["layer"], row["layer"])
         lines.append([name, f"{row['peak']:.0f}", f"{row['standing']:.0f}"])
     return markdown(["Network", "At the worst moment, bytes", "Between steps, bytes"], lines)
 
@@ -163,11 +155,8 @@ def _noise(rows: Rows, _: Found) -> str:
 def _passes(rows: Rows, _: Found) -> str:
     """Of a GPU: nanoseconds of a number where there are most of them, and the bytes moved beside those of a copy."""
     most = max(row["count"] for row in rows)
-    lines = [
-        [row["way"], f"{row['ns']:.4f}", f"{row['gb_s']:,.0f}", f"{100.0 * row['of_copy']:.0f}"]
-        for row in rows
-        if row["count"] == most
-    ]
+    some = [row for row in rows if row["count"] == most]
+    lines = [[one["way"], f"{one['ns']:.4f}", f"{one['gb_s']:,.0f}", f"{100 * one['of_copy']:.0f}"] for one in some]
     return markdown([f"Pass over {most:,} numbers", "ns a number", "GB/s", "of a copy's, %"], lines)
 
 
@@ -273,7 +262,8 @@ def _estimators(rows: Rows, _: Found) -> str:
 def _selections(rows: Rows, _: Found) -> str:
     """What each method selects: of noise, beside a copy, among correlated inputs; and how far a seed moves it."""
     lines = []
-    for method, some in _grouped(rows, "method").items():
+    for method in dict.fromkeys(row["method"] for row in rows):
+        some = [row for row in rows if row["method"] == method]
         by = {row["set"]: row for row in some}
         noise = [_mean(by[name], "selected", 1) if name in by else "–" for name in ("null_200", "null_labels_200")]
         known = [
@@ -284,10 +274,6 @@ def _selections(rows: Rows, _: Found) -> str:
         lines.append([method.replace("_", " "), *noise, *known, f"{max(moved):.2f}" if moved else "–"])
     known = ["beside a copy", "neighbors correlated by 0.9", "5 of 200 inputs, 100 rows"]
     return markdown(["method", "of 50, numbers are noise", "labels are noise", *known, "moved by a seed"], lines)
-
-
-def _grouped(rows: Rows, key: str) -> dict[str, Rows]:
-    return {name: [row for row in rows if row[key] == name] for name in dict.fromkeys(row[key] for row in rows)}
 
 
 def _mean(row: Row, key: str, digits: int) -> str:

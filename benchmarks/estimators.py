@@ -22,15 +22,11 @@ those that are there, so that a run goes on where one stopped; `--minutes` start
 over the splits that its row names.
 """
 
-from __future__ import annotations
-
-import json
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -278,13 +274,11 @@ def text(row: dict) -> str:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("estimators", __doc__)
+    parser = command.parser("estimators", __doc__, goes_on=True)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=(*SETS, *tables.SELECTIONS))
     parser.add_argument("--methods", nargs="+", default=[METHODS[0], *PEERS[:4]], choices=[*METHODS, *PEERS])
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=1, help="random states of bnnlib's methods")
-    parser.add_argument("--keep", type=Path, help="file of the scores, one JSON object a line, to go on from")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after them")
     options = parser.parse_args(arguments)
     say, end = command.progress(options), time.monotonic() + 60 * options.minutes
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.splits} splits", file=say)
@@ -301,10 +295,8 @@ def main(arguments: list[str] | None = None) -> list[dict]:
                     absent = method == "Laplace" and find_spec("laplace") is None
                     if absent or (name, number, method) in found or time.monotonic() > end:
                         continue
-                    one = found[name, number, method] = measure(name, number, method, options.seeds)
-                    if options.keep:
-                        with options.keep.open("a", encoding="utf-8") as file:
-                            file.write(json.dumps(one) + "\n")
+                    found[name, number, method] = measure(name, number, method, options.seeds)
+                    command.keep(options.keep, found[name, number, method])
     rows = []
     for name in options.sets:
         for method in options.methods:

@@ -5,8 +5,6 @@ beside PyTorch for processors. Then two of its operators, `nms` and `qnms`, are 
 the import goes on; no network of this table calls them. Networks for detection, which would, are left out.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass

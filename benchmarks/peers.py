@@ -18,8 +18,6 @@ that is not installed reads "not installed". `--store` keeps the rows in `benchm
 - compression: fewer parameters, and outputs of the same shape.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 import importlib.metadata

@@ -23,8 +23,6 @@ On a GPU every step is measured as it is and as a CUDA graph, the deterministic 
 both; what cannot be recorded is left out. `--graphs` measures the graphs alone, and `--quick` has both batch sizes.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys
