@@ -29,7 +29,7 @@ from book.lab.comparison import compare
 from book.lab.intervals import FEW, chance, decided, estimate, holm, welch
 from book.lab.metrics import check, short
 from book.lab.published import ROOT
-from book.lab.queries import unlisted
+from book.lab.queries import row_of, unlisted
 from book.lab.tables import STYLE, markdown_table
 from book.lab.verdicts import budget_obstacle, word_of
 
@@ -43,6 +43,7 @@ TIED = 5
 """Fewer replicates than this that are all equal decide nothing: so few differences of percentages are often equal."""
 HOLDS, FAILS = {verdicts.AGREES, verdicts.BETTER}, {verdicts.WORSE, verdicts.DIFFERS, verdicts.DIVERGED}
 Rows = list[dict[str, Any]]
+_KEYS = ("setting", "method", "metric")
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Row:
     def evidence(self) -> Iterator[Evidence]:
         """What the stored rows say."""
         for row in (*_rows(self.experiment), *unlisted(self.experiment, self.metric)):
-            if all(fnmatchcase(row[key], getattr(self, key)) for key in ("setting", "method", "metric")):
+            if all(fnmatchcase(row[key], getattr(self, key)) for key in _KEYS):
                 if self.says:
                     yield self._measured(row)
                 elif row["published"] is not None:
@@ -172,7 +173,7 @@ class Row:
         listed, others = _rows(self.experiment), self._others(row)
         if len(profiles := {one["profile"] for one in (row, *others) if "profile" in one}) > 1:  # a pair is of one
             listed = _rows(self.experiment, *(profiles - {"paper"}))
-            row, *others = (_same(one, listed) for one in (row, *others))
+            row, *others = (row_of(listed, *(one[key] for key in _KEYS)) for one in (row, *others))
         for one in (row, *others):
             word, why = word_of(one["verdict"]), one["verdict"]
             if word == verdicts.DIVERGED:
@@ -210,16 +211,13 @@ class Row:
     def _others(self, row: dict[str, Any]) -> Rows:
         if not (self.minus or self.minus_setting or self.minus_metric or self.plus_metric or self.over):
             return []
-        wanted = {
-            "setting": self.minus_setting.replace("{setting}", row["setting"]) or row["setting"],
-            "method": self.minus or self.over or row["method"],
-            "metric": self.minus_metric or self.plus_metric or row["metric"],
-        }
-        rows = (*_rows(self.experiment), *unlisted(self.experiment, wanted["metric"]))
-        found = [one for one in rows if all(one[key] == value for key, value in wanted.items())]
-        if not found:
-            raise StoreError(f"{self.experiment} has no row {' | '.join(wanted.values())}, which a claim names")
-        return found[:1]
+        setting = self.minus_setting.replace("{setting}", row["setting"]) or row["setting"]
+        method = self.minus or self.over or row["method"]
+        metric = self.minus_metric or self.plus_metric or row["metric"]
+        rows = (*_rows(self.experiment), *unlisted(self.experiment, metric))
+        if (found := row_of(rows, setting, method, metric)) is None:
+            raise StoreError(f"{self.experiment} has no row {setting} | {method} | {metric}, which a claim names")
+        return [found]
 
     def _numbers(self, row: dict[str, Any], others: Rows) -> list[float]:
         if not others:
@@ -241,11 +239,6 @@ def _where(row: dict[str, Any]) -> str:
 @cache
 def _rows(experiment: str, profile: str | None = None) -> Rows:
     return compare(experiment, profile)
-
-
-def _same(row: dict[str, Any], rows: Rows) -> dict[str, Any]:
-    """The row of the same setting, method and metric among others."""
-    return next(one for one in rows if all(one[key] == row[key] for key in ("setting", "method", "metric")))
 
 
 def _short_of_budget(row: dict[str, Any], rows: Rows) -> str:
