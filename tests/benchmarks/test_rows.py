@@ -56,15 +56,18 @@ def test_the_quick_form_has_128_rows_on_one_thread_and_the_goals(capsys):
     assert all(line.startswith("batch   128") for line in lines)
 
 
+def moves_everything(step, x, y) -> bool:
+    """Whether a step moves every parameter, those with only a divergence too."""
+    before = [p.detach().clone() for p in step.model.parameters()]
+    step.seconds(x, y, 2)
+    return all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True))
+
+
 def test_step_time_measures_complete_steps():
     for (library, layer), build in step_time.contenders().items():
-        if library != "bnnlib":
-            continue
-        step = step_time.Step(build, torch.device("cpu"))
-        before = [p.detach().clone() for p in step.model.parameters()]
-        step.seconds(torch.rand(4, 784), torch.randint(0, 10, (4,)), 2)
-        # every parameter has been moved by the optimizer, those with only a divergence too
-        assert all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True)), layer
+        if library == "bnnlib":
+            step = step_time.Step(build, torch.device("cpu"))
+            assert moves_everything(step, torch.rand(4, 784), torch.randint(0, 10, (4,))), layer
 
 
 def test_a_sampler_moves_every_parameter():
@@ -151,11 +154,8 @@ def test_loop_and_stack_do_the_same_work():
 @pytest.mark.slow
 def test_noise_on_units_is_measured_on_complete_steps():
     for name in NETWORKS:
-        for step in pairs(name, 4, torch.device("cpu"))[:2]:
-            x, y = pairs(name, 4, torch.device("cpu"))[2:]
-            before = [p.detach().clone() for p in step.model.parameters()]
-            step.seconds(x, y, 2)
-            assert all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True)), name
+        *steps, x, y = pairs(name, 4, torch.device("cpu"))
+        assert all(moves_everything(step, x, y) for step in steps), name
 
 
 @pytest.mark.slow
@@ -227,19 +227,14 @@ def test_the_peak_is_that_of_a_process_of_its_own():
     assert found["peak_mb"] >= 0.0 and found["copies_mb"] == round(3 * 4 * 751 / 2**20, 2)
 
 
-def test_a_row_of_the_virtual_batch_says_what_was_timed():
-    row = virtual_batch.measure("LeNet-5", [5], 16, 1, torch.device("cpu"))[0]
+def test_a_row_of_the_virtual_batch_says_what_was_timed(capsys):
+    options = ["--networks", "LeNet-5", "--samples", "5", "--batch", "16", "--rounds", "1", "--device", "cpu"]
+    (row,) = virtual_batch.main(["--json", *options])
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == [row] and "times faster" in captured.err
     assert set(row) == {"network", "samples", "batch", "device", "naive_s", "virtual_s", "ratio", "fit_s"}
     assert (row["network"], row["samples"], row["batch"]) == ("LeNet-5", 5, 16)
     assert row["virtual_s"] > 0 < row["naive_s"]
-
-
-def test_json_of_the_virtual_batch_is_alone_on_standard_output(capsys):
-    rows = virtual_batch.main(
-        ["--json", "--networks", "LeNet-5", "--samples", "2", "--batch", "2", "--rounds", "1", "--device", "cpu"]
-    )
-    captured = capsys.readouterr()
-    assert json.loads(captured.out) == rows and len(rows) == 1 and "times faster" in captured.err
 
 
 def small(seed):
