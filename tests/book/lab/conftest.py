@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from book.lab import catalog, claims, keys, provenance
+from book.lab import catalog, claim_rows, keys, provenance
 from tests.book.lab.packs import Pack
 from tests.patience import outcome
 
@@ -98,8 +98,8 @@ def stored(monkeypatch):
 
     def store(*rows, overlap=0.0):
         rows = [{"replicates": list(range(one["n"]))} | one for one in rows]
-        monkeypatch.setattr(claims, "_rows", lambda name: rows)
-        monkeypatch.setattr(claims, "unlisted", lambda name, metric: [])
+        monkeypatch.setattr(claim_rows, "_rows", lambda name: rows)
+        monkeypatch.setattr(claim_rows, "unlisted", lambda name, metric: [])
         monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(overlap=overlap))
 
     return store

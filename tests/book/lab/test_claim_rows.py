@@ -3,7 +3,7 @@
 import pytest
 
 from bnnlib._files import StoreError
-from book.lab.claims import Evidence, Row
+from book.lab.claim_rows import Evidence, Row
 from tests.book.rows import numbers, row
 
 FOUR = (0.5, 1.0, 1.5, 1.0)  # mean 1, sd .408248, s.e. .204124, times t(3) = 3.182446 half a width of .649614
