@@ -34,6 +34,7 @@ STATUS = "book/status"
 APPENDIX = "Appendix: reports"
 # A line that calls for the figure or table below it, whose caption says more.
 CALL = re.compile(r'\s*((figures|results)\.\w+\(.*\)|equation_table\("\w+"\));?\s*')
+_new_tag = BeautifulSoup("", "html.parser").new_tag
 REFERS = ("aria-labelledby", "aria-describedby", "aria-controls", "for")
 LAYOUT = """<!DOCTYPE html>
 <html lang="en" data-theme="light" data-content_root="../html/"><head><meta charset="utf-8"><title>{title}</title>
@@ -172,7 +173,7 @@ def stop(explorer: Tag) -> None:
     knobs = explorer.select(".bnn-control")
     said = [f"{knob.find('span').get_text()}: {knob.select_one('.bnn-default').get_text()}" for knob in knobs]
     kept = [explorer.select_one(".bnn-title"), explorer.select_one(".bnn-print")]
-    line = BeautifulSoup("", "html.parser").new_tag("p", **{"class": "bnn-knobs"})
+    line = _new_tag("p", **{"class": "bnn-knobs"})
     line.string = f"{'; '.join(said)} (on the screen this moves)"
     explorer.clear()
     explorer.extend([kept[0], line, kept[1]])
@@ -191,7 +192,7 @@ def drop_contents(box: Tag) -> None:
 def leave_out_folds(article: Tag) -> None:
     """Put the titles of long tables that are folded in their place."""
     for box in (box for box in article.select(".dropdown.admonition") if len(box.find_all("tr")) > LONG):
-        title = BeautifulSoup("", "html.parser").new_tag("p", **{"class": "bnn-left-out"})
+        title = _new_tag("p", **{"class": "bnn-left-out"})
         title.string = f"Only on the screen: {box.p.get_text(strip=True)}"
         box.replace_with(title)
 
@@ -206,8 +207,7 @@ def text_of(heading: Tag) -> str:
 
 def move_answers(article: Tag, name: str) -> None:
     """Put the hints and solutions of a chapter's exercises behind everything else in it."""
-    soup = BeautifulSoup("", "html.parser")
-    end, exercise = soup.new_tag("section", **{"class": "bnn-answers"}), None
+    end, exercise = _new_tag("section", **{"class": "bnn-answers"}), None
     for box in article.select(".exercise, .hint, .solution"):
         classes = box["class"]
         if "exercise" in classes:
@@ -223,7 +223,7 @@ def move_answers(article: Tag, name: str) -> None:
         end.append(box.extract())
     if not end.contents:
         return
-    heading = soup.new_tag("h2", id=f"answers--{name.replace('/', '-')}")
+    heading = _new_tag("h2", id=f"answers--{name.replace('/', '-')}")
     heading.string = "Hints and solutions"
     end.insert(0, heading)
     article.append(end)
