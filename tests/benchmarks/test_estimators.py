@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from benchmarks import conversion_tables as page
-from benchmarks import conversions, estimators, networks, store, tables
+from benchmarks import conversions, estimators, networks, rivals, store, tables
 
 FIELDS = {"set", "method", "splits", "rows", "inputs", "error", "error_se", "nll", "nll_se", "warned", "fit_s", "cpu_s"}
 OWN = {"selected", "noise", "coverage", "coverage_1", "coverage_2", "coverage_3", "nll_behind", "moved"}
@@ -18,8 +18,8 @@ OWN |= {f"{name}_se" for name in OWN - {"moved"}}
 @pytest.mark.slow
 def test_rows_of_estimators(capsys, monkeypatch):
     monkeypatch.setattr(estimators, "QUICK", {"hidden": (2,), "epochs": 2})
-    monkeypatch.setattr(estimators, "FOREST", 20)
-    monkeypatch.setattr(estimators, "PEER_EPOCHS", 2)
+    monkeypatch.setattr(rivals, "FOREST", 20)
+    monkeypatch.setattr(rivals, "PEER_EPOCHS", 2)
     names = ["spike_slab", "lasso", "random forest", "Laplace"]
     settings = ["--splits", "2", "--seeds", "2", "--methods", *names]
     estimators.main(["--json", "--sets", "diabetes", "breast_cancer_30", *settings])
