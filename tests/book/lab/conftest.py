@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from book.lab import catalog, claim_rows, keys, provenance
+from book.lab import catalog, claim_rows, keys, provenance, runner
 from tests.book.lab.packs import Pack
 from tests.patience import outcome
 
@@ -80,6 +80,20 @@ def tiny(tmp_path, monkeypatch) -> Tiny:
     keys._fingerprint.cache_clear()
     monkeypatch.setattr(catalog, "modules", lambda: ["tiny_experiments"])
     return Tiny(tmp_path)
+
+
+@pytest.fixture
+def interrupting(monkeypatch):
+    """A function that lets the next run be interrupted after its first cell."""
+    progress = runner._progress
+
+    def first(outcomes, total):
+        for one in progress(outcomes, total):
+            yield one
+            monkeypatch.setattr(runner, "_progress", progress)
+            raise KeyboardInterrupt
+
+    return lambda: monkeypatch.setattr(runner, "_progress", first)
 
 
 @pytest.fixture
