@@ -1,6 +1,5 @@
 """Steps recorded as CUDA graphs, and benchmarks on a GPU: the interface everywhere, the rest where there is one."""
 
-import json
 from functools import partial
 
 import pytest
@@ -137,20 +136,20 @@ def test_quick_takes_the_device_that_is_asked_for():
 
 
 @needs_gpu
-def test_steps_are_measured_as_they_are_and_recorded(capsys):
+def test_steps_are_measured_as_they_are_and_recorded(printed):
     layers = ["gaussian", "spike-slab", "gaussian-local", "sghmc"]
-    step_time.main(["--json", "--device", "cuda", "--batch", "8", "--rounds", "1", "--steps", "2", "--layers", *layers])
-    rows = [row for row in json.loads(capsys.readouterr().out) if row["library"] == "bnnlib"]
+    options = ("--device", "cuda", "--batch", "8", "--rounds", "1", "--steps", "2", "--layers", *layers)
+    rows = [row for row in printed(step_time, *options) if row["library"] == "bnnlib"]
     assert {(row["layer"], row["mode"]) for row in rows} == {(a, b) for a in layers for b in ("eager", "graphs")}
     assert all(row["ratio"] > 0 and row["device"] == "cuda" for row in rows)
 
 
 @needs_gpu
-def test_a_fused_step_keeps_nothing_but_parameters_gradients_and_moments(capsys):
+def test_a_fused_step_keeps_nothing_but_parameters_gradients_and_moments(printed):
     if gpu.kernels() is None:
         pytest.skip("Triton is not installed")
-    memory.main(["--json", "--batch", "8", "--device", "cuda", "--layers", "gaussian", "spike-slab"])
-    rows = {row["layer"]: row for row in json.loads(capsys.readouterr().out) if row["library"] in ("bnnlib", "torch")}
+    found = printed(memory, "--batch", "8", "--device", "cuda", "--layers", "gaussian", "spike-slab")
+    rows = {row["layer"]: row for row in found if row["library"] in ("bnnlib", "torch")}
     for layer, parameters in (("gaussian", 2), ("spike-slab", 3)):
         assert rows[layer]["standing"] == pytest.approx(16.0 * parameters, abs=0.1)
         # the weights and their gradients, 4 bytes each; workspaces of products are the deterministic step's too
