@@ -1,10 +1,9 @@
 """What the command lines of all benchmarks share: one measures, says what it does, and prints rows that are stored."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -14,7 +13,12 @@ Found = TypeVar("Found", list, dict)
 
 
 def parser(
-    name: str, about: str | None, *, batch: list[int] | None = None, rounds: int | None = None, device: bool = False
+    name: str,
+    about: str | None,
+    batch: Sequence[int] = (),
+    rounds: int = 0,
+    device: bool = False,
+    goes_on: bool = False,
 ) -> argparse.ArgumentParser:
     """The parser of `python -m benchmarks.NAME` with what they share; `about` is the module's docstring."""
     made = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=(about or "").partition("\n")[0])
@@ -25,6 +29,9 @@ def parser(
         made.add_argument("--rounds", type=int, default=rounds, help="measurements for each ratio")
     if device:
         made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    if goes_on:
+        made.add_argument("--keep", type=Path, help="file of what was found, one JSON object a line, to go on from")
+        made.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after them")
     return made
 
 
@@ -55,3 +62,10 @@ def kept(path: Path | None, *keys: str) -> dict[tuple, dict]:
         path.write_text("".join(lines[:-1]), encoding="utf-8")
     found = [json.loads(line) for line in lines if line.endswith("\n")]
     return {tuple(one[key] for key in keys): one for one in found}
+
+
+def keep(path: Path | None, row: dict) -> None:
+    """Append a row to that file, if there is to be one."""
+    if path:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")

@@ -7,8 +7,6 @@ network is not trained, since its time depends on how many units are left and no
 `compression_report`, in PyTorch and, where it is installed, in ONNX Runtime.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Tables of what becomes of networks of other libraries: counts, reasons, and all networks."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any
@@ -55,9 +53,6 @@ def networks(rows: Rows) -> str:
         between = ", ".join(f"{one}: {row[one]}" for one in COLUMNS[1:4] if row[one] != "yes") or "yes"
         said = [share if row["converted"] == "yes" else row["converted"], between, left]
         name = re.sub(r"(?<=_)|(?<=[a-z])(?=[A-Z])", "<wbr>", row["network"])  # long names may be broken
-        lines.append([f"{PACKAGES[row['package']]}: {name}", _size(row), *said])
+        size = f"{row['parameters']:,}" if "parameters" in row else "–"
+        lines.append([f"{PACKAGES[row['package']]}: {name}", size, *said])
     return markdown(["network", "parameters", COLUMNS[0], ", ".join(COLUMNS[1:4]), COLUMNS[4]], lines)
-
-
-def _size(row: dict[str, Any]) -> str:
-    return f"{row['parameters']:,}" if "parameters" in row else "–"

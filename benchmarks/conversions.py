@@ -20,11 +20,7 @@ A package that is not installed reads "not installed". `--keep` appends each ans
 there, so that a run goes on where one stopped; `--minutes` starts nothing after that time.
 """
 
-from __future__ import annotations
-
 import contextlib
-import copy
-import json
 import logging
 import re
 import signal
@@ -32,13 +28,13 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks import command
+from benchmarks.conversion_tables import COLUMNS
 from benchmarks.networks import PACKAGES, Network, networks
 from bnnlib.nn import (
     StructuredBayesianPruning,
@@ -65,7 +61,6 @@ REASONS = (
     (r"nor is it before", "the network itself cannot be exported"),
     (r"it took more than", "it took too long"),
 )
-COLUMNS = ("converted", "trained", "predicted", "exported", "compressed")
 SECONDS = 240  # for one answer
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
@@ -174,9 +169,7 @@ def compressed(network: Network) -> dict[str, Any]:
     left = 100.0 * sum(p.numel() for p in small.parameters()) / sum(p.numel() for p in plain.parameters())
     rows = blocked_units(noisy, x)
     off, stay = sum(row["off"] for row in rows), sum(row["stay"] for row in rows)
-    reasons: Counter[str] = Counter()
-    for row in rows:
-        reasons.update(row["reasons"])
+    reasons = sum((Counter(row["reasons"]) for row in rows), Counter())
     about = {"left": round(left, 1), "off": off, "stay": round(100.0 * stay / max(off, 1), 1)}
     if reasons:
         about["note"] = reasons.most_common(1)[0][0]
@@ -262,12 +255,10 @@ def row(network: Network, answers: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("conversions", __doc__)
+    parser = command.parser("conversions", __doc__, goes_on=True)
     parser.add_argument("--networks", nargs="+", help="names of networks; all of them otherwise")
     parser.add_argument("--packages", nargs="+", default=list(PACKAGES), choices=PACKAGES)
     parser.add_argument("--columns", nargs="+", default=list(COLUMNS), choices=COLUMNS)
-    parser.add_argument("--keep", type=Path, help="file of the answers, one JSON object a line, to go on from")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after them")
     options = parser.parse_args(arguments)
     say, end = command.progress(options), time.monotonic() + 60 * options.minutes
     known = networks()
@@ -285,21 +276,15 @@ def main(arguments: list[str] | None = None) -> list[dict]:
                 if not network.installed() or key in found or time.monotonic() > end:
                     continue
                 found[key] = measure(network, column) | {"network": key[0]}
-                if options.keep:
-                    with options.keep.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(found[key]) + "\n")
+                command.keep(options.keep, found[key])
             own = {column: one for (name, column), one in found.items() if name == f"{network.package}/{network.name}"}
-            rows.append(row(network, copy.deepcopy(own)))
-            print(text(rows[-1]), file=say, flush=True)
+            rows.append(row(network, own))
+            answers = "  ".join(f"{rows[-1][column]:9s}" for column in COLUMNS)
+            print(f"{network.package:12s} {network.name:40s} {answers}", file=say, flush=True)
     for column in COLUMNS:
         counted = Counter(one[column] for one in rows)
         print(f"{column:11s} {', '.join(f'{n} {answer}' for answer, n in counted.most_common())}", file=say)
     return command.done(rows, options)
-
-
-def text(row: dict) -> str:
-    """A row as a line."""
-    return f"{row['package']:12s} {row['network']:40s} " + "  ".join(f"{row[column]:9s}" for column in COLUMNS)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """Tables and the picture of pages from `benchmarks/stored`: what a step costs, estimators, conversions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import conversion_tables
+from benchmarks import comparison_tables, conversion_tables
 from benchmarks.goals import GOALS
 from book.editions.templates import markdown, svg
 
@@ -52,29 +50,27 @@ def stored(root: Path) -> Found:
 
 def tables(found: Found) -> dict[str, Callable[[], str]]:
     """Each table with the machine and the command that measured it."""
-    made = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions, "estimators": _estimators}
+    made = {"step_time_cpu": partial(_times, found=found), "step_time_h100": _graphs, "prediction": _predictions}
     made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
-    made |= {"memory": _memory, "memory_h100": _memory, "noise_h100": _passes}
-    made |= {"time_to_answer": _answers, "selections": _selections}
-    made |= {"conversions": lambda rows, _: conversion_tables.counts(rows)}
+    made |= {"memory": _memory, "memory_h100": _memory, "noise_h100": _passes, "time_to_answer": _answers}
+    made |= {"estimators": comparison_tables.estimators, "selections": comparison_tables.selections}
+    made |= {"conversions": conversion_tables.counts}
     said = {"conversions_reasons": conversion_tables.reasons, "conversions_networks": conversion_tables.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
-    return filled | {name: partial(_untold, make, found) for name, make in said.items()}
+    if "conversions" not in found:
+        return filled | dict.fromkeys(said, str)
+    # whose source the first has said
+    return filled | {name: partial(make, found["conversions"]["rows"]) for name, make in said.items()}
 
 
-def _untold(make: Callable[[Rows], str], found: Found) -> str:
-    """A further table of the conversions, whose source the first has said."""
-    return make(found["conversions"]["rows"]) if "conversions" in found else ""
-
-
-def _table(name: str, make: Callable[[Rows, Found], str], found: Found) -> str:
+def _table(name: str, make: Callable[[Rows], str], found: Found) -> str:
     source = found.get(name, found.get(f"step_{name}"))
     if source is None:
         return f"*Not measured: `benchmarks/stored` has no result for {name.replace('_', ' ')}.*"
     about, number = source["about"], source["about"].get("threads")
     threads = "" if number is None else f"{_count(number, 'thread')}, "
     said = f"*{about['device']}, {threads}torch {about['torch']}, {about['date']}: `{about['command']}`.*"
-    return f"{make(source['rows'], found)}\n\n{said}"
+    return f"{make(source['rows'])}\n\n{said}"
 
 
 def _count(number: int, what: str) -> str:
@@ -97,31 +93,27 @@ def _times(rows: Rows, found: Found) -> str:
             bytes_ = moved.get(("bnnlib", kind, 128))
             goals = [f"{GOALS[kind, batch]:.2f}" if (kind, batch) in GOALS else "–" for batch in (128, 1024)]
             goal = "–" if set(goals) == {"–"} else "; ".join(goals)
-            told = ["–", "–"] if bytes_ is None else [f"{bytes_ / 1e6:.0f}", _limit(by["bnnlib", kind, 128], found)]
+            told = ["–", "–"]
+            if bytes_ is not None:  # the limit: all beyond the deterministic step moves its bytes at the rate of a copy
+                more = (bytes_ - moved["torch", "none", 128]) / found["step_traffic"]["bandwidth"]
+                told = [f"{bytes_ / 1e6:.0f}", f"{1.0 + 1e3 * more / by['bnnlib', kind, 128]['base_ms']:.2f}"]
             lines.append([name, *own, goal, "; ".join(peers) or "–", *told])
     heads = ["Layer or sampler", "1 row", "128 rows", "1,024 rows", "Goals", "Others, 128 rows"]
     heads += ["MB moved", "Limit by bytes"]
     return markdown(heads, lines)
 
 
-def _limit(row: Row, found: Found) -> str:
-    """The ratio if all that a step does beyond the deterministic one were to move its bytes at the rate of a copy."""
-    moved = _moved(found)
-    more = moved[row["library"], row["layer"], row["batch"]] - moved["torch", "none", row["batch"]]
-    return f"{1.0 + 1e3 * more / found['step_traffic']['bandwidth'] / row['base_ms']:.2f}"
-
-
-def _memory(rows: Rows, _: Found) -> str:
+def _memory(rows: Rows) -> str:
     """Bytes a weight at the worst moment of a step and between steps, by layer and library."""
-    names = {("torch", "deterministic"): "deterministic"}
     lines = []
     for row in rows:
-        name = names.get((row["library"], row["layer"]), f"{row['library']}, {KINDS.get(row['layer'], row['layer'])}")
+        name = "" if row["library"] == "torch" else f"{row['library']}, "
+        name += KINDS.get(row["layer"], row["layer"])
         lines.append([name, f"{row['peak']:.0f}", f"{row['standing']:.0f}"])
     return markdown(["Network", "At the worst moment, bytes", "Between steps, bytes"], lines)
 
 
-def _answers(rows: Rows, _: Found) -> str:
+def _answers(rows: Rows) -> str:
     """Seconds to a loss on held-out rows by network and task; the least loss where a run did not arrive."""
     names = {"deterministic": "deterministic", "estimator": "`SparseRegressor`, its whole fit"} | KINDS
     by, tasks = _by(rows, "layer", "task"), _by(rows, "task")
@@ -151,7 +143,7 @@ def _spread(row: Row | None, key: str) -> str:
     return f"**{text}**" if key == "ratio" and round(row[key], 2) <= goal else text
 
 
-def _noise(rows: Rows, _: Found) -> str:
+def _noise(rows: Rows) -> str:
     """Nanoseconds of a number by its source; and steps with noise from a generator, for nothing, and by key."""
     ways = [[row["way"], _spread(row, "ns")] for row in rows if "way" in row]
     keys = ("ratio", "free", "keyed")
@@ -160,18 +152,15 @@ def _noise(rows: Rows, _: Found) -> str:
     return "\n\n".join([markdown(["Source of numbers", "ns a number"], ways), markdown(heads, steps)])
 
 
-def _passes(rows: Rows, _: Found) -> str:
+def _passes(rows: Rows) -> str:
     """Of a GPU: nanoseconds of a number where there are most of them, and the bytes moved beside those of a copy."""
     most = max(row["count"] for row in rows)
-    lines = [
-        [row["way"], f"{row['ns']:.4f}", f"{row['gb_s']:,.0f}", f"{100.0 * row['of_copy']:.0f}"]
-        for row in rows
-        if row["count"] == most
-    ]
+    some = [row for row in rows if row["count"] == most]
+    lines = [[one["way"], f"{one['ns']:.4f}", f"{one['gb_s']:,.0f}", f"{100 * one['of_copy']:.0f}"] for one in some]
     return markdown([f"Pass over {most:,} numbers", "ns a number", "GB/s", "of a copy's, %"], lines)
 
 
-def _graphs(rows: Rows, _: Found) -> str:
+def _graphs(rows: Rows) -> str:
     """Milliseconds of a step on a GPU, as it is and as a graph; and the ratio of whole networks' steps as graphs."""
     by, lines = _by(rows, "library", "mode", "layer", "batch"), []
     for kind, name in KINDS.items():
@@ -191,7 +180,7 @@ def _peer(by: dict[tuple, Row], peer: str, kind: str) -> str:
     return f"{peer} {by[peer, 'eager', kind, 128]['ratio']:.2f}, {recorded}"
 
 
-def _convolutions(rows: Rows, _: Found) -> str:
+def _convolutions(rows: Rows) -> str:
     """The same two networks on a processor, and noise on units and statistics on the networks of their papers."""
     by = _by([row for row in rows if row["library"] == "bnnlib"], "layer", "batch")
     batches = sorted({batch for _, batch in by})
@@ -214,7 +203,7 @@ def _networks(by: dict[tuple[str, int], Row], said: str) -> str:
     return markdown([f"Layer, {said}", *heads], lines) if lines else ""
 
 
-def _predictions(rows: Rows, _: Found) -> str:
+def _predictions(rows: Rows) -> str:
     """Milliseconds of the draws, by network and rows."""
     by, columns = _by(rows, "library", "layer", "way", "network", "batch"), _by(rows, "network", "batch")
     lines = [
@@ -225,7 +214,7 @@ def _predictions(rows: Rows, _: Found) -> str:
     return markdown([f"Milliseconds for {rows[0]['samples']} draws", *heads], lines)
 
 
-def _stacks(rows: Rows, _: Found) -> str:
+def _stacks(rows: Rows) -> str:
     """Milliseconds an epoch and network, by width and number of networks; bold where more networks gain under 10 %."""
     numbers, lines = sorted({row["replicates"] for row in rows}), []
     for width in dict.fromkeys(row["width"] for row in rows):
@@ -237,12 +226,12 @@ def _stacks(rows: Rows, _: Found) -> str:
     return markdown(["Width", "Weights each", *(_count(number, "network") for number in numbers)], lines)
 
 
-def _workers(rows: Rows, _: Found) -> str:
+def _workers(rows: Rows) -> str:
     lines = [[f"{row['one_s']:.0f}", f"{row['two_s']:.0f}", f"{row['efficiency']:.2f}"] for row in rows]
     return markdown(["One worker, s", "Two workers, s", "Efficiency"], lines)
 
 
-def _draws(rows: Rows, _: Found) -> str:
+def _draws(rows: Rows) -> str:
     """Memory in draws of one size, and milliseconds a draw, by where a store keeps them."""
     lines = []
     for row in rows:
@@ -251,50 +240,6 @@ def _draws(rows: Rows, _: Found) -> str:
         lines.append([f"{row['draws']} in {row['place'].replace('folder', 'a folder')}", *held, *times])
     heads = ["Memory while kept, draws", "While they predict, draws", "To keep one, ms", "To predict by one, ms"]
     return markdown(["Draws of ResNet20", *heads], lines)
-
-
-def _estimators(rows: Rows, _: Found) -> str:
-    """The default by table: error, by how many nats it is ahead of each rival, coverage, selection and time."""
-    own = {row["set"]: row for row in rows if row["method"] == "spike_slab" and "note" not in row}
-    rivals = {(row["set"], row["method"]): row for row in rows if "nll_behind" in row}
-    names = list(dict.fromkeys(method for _, method in rivals))
-    lines = []
-    for name, row in own.items():
-        ahead = [_mean(rivals[name, one], "nll_behind", 2) if (name, one) in rivals else "–" for one in names]
-        size = f"{name.replace('_', ' ')} ({row['rows']:,} × {row['inputs']:,})"
-        cells = [_mean(row, "error", 1 if row["error"] >= 10 else 2), *ahead]
-        thirds = [row[f"coverage_{number}"] for number in (1, 2, 3) if f"coverage_{number}" in row]
-        cells += [f"{min(thirds):.0f} to {max(thirds):.0f} %" if thirds else "–", f"{row['selected']:.1f}"]
-        lines.append([size, *cells, f"{row['cpu_s']:.1f}", str(row["splits"])])
-    ahead = [f"nats ahead of the {one}" if one == "lasso" else f"of {one}" for one in names]
-    return markdown(["table (rows × inputs)", "error", *ahead, "coverage", "selected", "seconds", "splits"], lines)
-
-
-def _selections(rows: Rows, _: Found) -> str:
-    """What each method selects: of noise, beside a copy, among correlated inputs; and how far a seed moves it."""
-    lines = []
-    for method, some in _grouped(rows, "method").items():
-        by = {row["set"]: row for row in some}
-        noise = [_mean(by[name], "selected", 1) if name in by else "–" for name in ("null_200", "null_labels_200")]
-        known = [
-            f"{by[name]['power']:.0f} %, {by[name]['false']:.0f} %" if name in by else "–"
-            for name in ("copied_200", "correlated_150", "linear_100_200")
-        ]
-        moved = [row["moved"] for row in some if "moved" in row]
-        lines.append([method.replace("_", " "), *noise, *known, f"{max(moved):.2f}" if moved else "–"])
-    known = ["beside a copy", "neighbors correlated by 0.9", "5 of 200 inputs, 100 rows"]
-    return markdown(["method", "of 50, numbers are noise", "labels are noise", *known, "moved by a seed"], lines)
-
-
-def _grouped(rows: Rows, key: str) -> dict[str, Rows]:
-    return {name: [row for row in rows if row[key] == name] for name in dict.fromkeys(row[key] for row in rows)}
-
-
-def _mean(row: Row, key: str, digits: int) -> str:
-    if key not in row:
-        return "–"
-    error = f" ± {row[f'{key}_se']:.{digits}f}" if f"{key}_se" in row else ""
-    return f"{row[key]:z.{digits}f}{error}".replace("-", "−")
 
 
 def _moved(found: Found) -> dict[tuple, int]:

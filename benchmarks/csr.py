@@ -7,8 +7,6 @@ not trained, since neither form looks at what a weight is worth: the time depend
 passes take turns, so that whatever else the machine does hits both; times are medians over them.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -7,15 +7,12 @@ predict a batch, there less what one pass of the network takes without a store. 
 as one while it is mapped. Times are of one draw; the folder's have the way to the disk in them.
 """
 
-from __future__ import annotations
-
 import tempfile
-import time
-from collections.abc import Callable
 
 import torch
 
 from benchmarks import command
+from benchmarks.timing import seconds
 from bnnlib.sampling import SampleStore
 from chapters.shared.memory import peak_bytes
 from chapters.shared.networks import resnet20
@@ -40,18 +37,14 @@ def measure(place: str, draws: int, batch: int) -> dict:
         def use(store: SampleStore) -> None:
             store.predict(model, x, batch_size=batch)
 
-        def milliseconds(work: Callable[[SampleStore], None], store: SampleStore) -> float:
-            start = time.perf_counter()
-            work(store)
-            return 1e3 * (time.perf_counter() - start) / draws
-
         first, second = store(), store()
         passes = peak_bytes(lambda: model.eval()(x))
         kept, used = peak_bytes(lambda: keep(first)), peak_bytes(lambda: use(first)) - passes
         size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
         row = {"place": place, "draws": draws, "batch": batch, "draw_mb": size / 1e6}
         row |= {"kept_mb": kept / 1e6, "used_mb": used / 1e6}
-        return row | {"offer_ms": milliseconds(keep, second), "predict_ms": milliseconds(use, second)}
+        times = {"offer_ms": lambda: keep(second), "predict_ms": lambda: use(second)}
+        return row | {name: 1e3 * seconds(work, x.device) / draws for name, work in times.items()}
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:

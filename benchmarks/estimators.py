@@ -22,52 +22,21 @@ those that are there, so that a run goes on where one stopped; `--minutes` start
 over the splits that its row names.
 """
 
-from __future__ import annotations
-
-import json
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.linear_model import LassoCV, LogisticRegressionCV
-from sklearn.model_selection import cross_val_predict
 
 from benchmarks import command, tables
+from benchmarks.rivals import PEERS, SEED, Answer
 from benchmarks.tables import Split
 from bnnlib.estimators import METHODS, SparseClassifier, SparseRegressor
 
 SETS = (*(name for name in tables.NAMES if name not in tables.SELECTIONS), "five_of_200")
-PEERS = ("lasso", "random forest", "gradient boosting", "Gaussian process", "Laplace")
-SEED = 0
 QUICK: dict = {}  # settings of bnnlib's estimators that a test of this file shortens
-FOREST, PEER_EPOCHS = 500, 300
-
-
-@dataclass
-class Answer:
-    """What a method says of the test rows: means, intervals (rows, 2), or probabilities; a mask of inputs, noise."""
-
-    mean: np.ndarray
-    interval: np.ndarray | None = None
-    selected: np.ndarray | None = None
-    noise: float | None = None
-    std: np.ndarray | None = None
-    warned: str = ""
-    moved: float | None = None
 
 
 def friedman(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,98 +68,6 @@ def ours(method: str, split: Split, seeds: int = 1) -> Answer:
         return Answer(model.predict_proba(split.test_x), selected=model.get_support(), warned=told, moved=moved)
     mean, std, interval = model.predict(split.test_x, return_std=True, return_interval=True)
     return Answer(mean, interval, model.get_support(), model.noise_scale_, std, told, moved)
-
-
-def lasso(split: Split) -> Answer:
-    x, test_x = split.scaled()
-    if split.labels:
-        model = LogisticRegressionCV(l1_ratios=(1.0,), solver="saga", max_iter=1000, random_state=SEED, n_jobs=1)
-        model.fit(x, split.y)
-        return Answer(model.predict_proba(test_x), selected=np.any(model.coef_ != 0, axis=0))
-    model = LassoCV(random_state=SEED).fit(x, split.y)
-    free = max(1, len(x) - int((model.coef_ != 0).sum()) - 1)
-    scale = np.sqrt(np.square(split.y - model.predict(x)).sum() / free)
-    return _normally(model.predict(test_x), scale, model.coef_ != 0)
-
-
-def forest(split: Split) -> Answer:
-    if split.labels:
-        model = RandomForestClassifier(FOREST, random_state=SEED).fit(split.x, split.y)
-        return Answer(model.predict_proba(split.test_x))
-    model = RandomForestRegressor(FOREST, oob_score=True, random_state=SEED).fit(split.x, split.y)
-    mean, residuals = model.predict(split.test_x), split.y - model.oob_prediction_
-    interval = mean[:, None] + np.quantile(residuals, [0.025, 0.975])
-    return Answer(mean, interval, std=np.full(len(mean), residuals.std()))
-
-
-def boosting(split: Split) -> Answer:
-    if split.labels:
-        model = GradientBoostingClassifier(random_state=SEED).fit(split.x, split.y)
-        return Answer(model.predict_proba(split.test_x))
-    model = GradientBoostingRegressor(random_state=SEED).fit(split.x, split.y)
-    held_out = cross_val_predict(GradientBoostingRegressor(random_state=SEED), split.x, split.y, cv=5)
-    return _normally(model.predict(split.test_x), (split.y - held_out).std())
-
-
-def gaussian_process(split: Split) -> Answer:
-    x, test_x = split.scaled()
-    scale = np.sqrt(x.shape[1])
-    shared = split.labels or len(x) > 1000 or x.shape[1] > 100
-    kernel = ConstantKernel() * RBF(scale if shared else np.full(x.shape[1], scale), (1e-1, 1e4))
-    if split.labels:
-        model = GaussianProcessClassifier(kernel, random_state=SEED).fit(x, split.y)
-        return Answer(model.predict_proba(test_x))
-    model = GaussianProcessRegressor(kernel + WhiteKernel(), normalize_y=True, random_state=SEED).fit(x, split.y)
-    mean, std = model.predict(test_x, return_std=True)  # the white kernel's share is in it
-    return _normally(mean, std)
-
-
-def laplace(split: Split) -> Answer:
-    from laplace import Laplace
-
-    torch.manual_seed(SEED)
-    x, test_x = (torch.from_numpy(part).float() for part in split.scaled())
-    center, spread = (0.0, 1.0) if split.labels else (split.y.mean(), split.y.std())
-    y = torch.from_numpy(split.y) if split.labels else torch.from_numpy((split.y - center) / spread).float()[:, None]
-    outputs = int(split.y.max()) + 1 if split.labels else 1
-    network = torch.nn.Sequential(torch.nn.Linear(x.shape[1], 16), torch.nn.Tanh(), torch.nn.Linear(16, outputs))
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), 128, shuffle=True)
-    loss = torch.nn.CrossEntropyLoss() if split.labels else torch.nn.MSELoss()
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2, weight_decay=1e-4)
-    for _ in range(PEER_EPOCHS):
-        for rows, targets in loader:
-            optimizer.zero_grad()
-            loss(network(rows), targets).backward()
-            optimizer.step()
-    task = "classification" if split.labels else "regression"
-    model = Laplace(network, task, subset_of_weights="all", hessian_structure="full")
-    model.fit(loader)
-    if split.labels:
-        model.optimize_prior_precision()
-        return Answer(model(test_x).detach().numpy())
-    precision, noise = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
-    tune = torch.optim.Adam([precision, noise], lr=1e-1)
-    for _ in range(100):
-        tune.zero_grad()
-        (-model.log_marginal_likelihood(precision.exp(), noise.exp())).backward()
-        tune.step()
-    mean, variance = model(test_x)
-    std = (variance.detach().flatten() + noise.detach().exp().square()).sqrt().numpy()
-    mean = center + spread * mean.detach().flatten().numpy()
-    return _normally(mean, spread * std)
-
-
-def _normally(mean: np.ndarray, std: np.ndarray | float, selected: np.ndarray | None = None) -> Answer:
-    std = np.broadcast_to(std, mean.shape)
-    reach = 1.959963984540054 * std
-    return Answer(mean, np.stack([mean - reach, mean + reach], axis=1), selected, std=std)
-
-
-def methods(names: list[str], seeds: int = 1) -> dict[str, Callable[[Split], Answer]]:
-    """The methods by name, bnnlib's first."""
-    peers = dict(zip(PEERS, (lasso, forest, boosting, gaussian_process, laplace), strict=True))
-    every = {method: (lambda split, method=method: ours(method, split, seeds)) for method in METHODS} | peers
-    return {name: every[name] for name in names}
 
 
 def score(split: Split, answer: Answer) -> dict[str, float]:
@@ -232,7 +109,7 @@ def measure(name: str, number: int, method: str, seeds: int = 1) -> dict:
     """
     split = load(name, number)
     start, began = time.perf_counter(), time.process_time()
-    answer = methods([method], seeds)[method](split)
+    answer = PEERS[method](split) if method in PEERS else ours(method, split, seeds)
     seconds = {"fit_s": time.perf_counter() - start, "cpu_s": time.process_time() - began}
     about = {"set": name, "split": number, "method": method, "rows": len(split.x), "inputs": split.x.shape[1]}
     return about | score(split, answer) | seconds | ({"warned": answer.warned} if answer.warned else {})
@@ -278,33 +155,28 @@ def text(row: dict) -> str:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = command.parser("estimators", __doc__)
+    parser = command.parser("estimators", __doc__, goes_on=True)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=(*SETS, *tables.SELECTIONS))
-    parser.add_argument("--methods", nargs="+", default=[METHODS[0], *PEERS[:4]], choices=[*METHODS, *PEERS])
+    parser.add_argument("--methods", nargs="+", default=[METHODS[0], *list(PEERS)[:4]], choices=[*METHODS, *PEERS])
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=1, help="random states of bnnlib's methods")
-    parser.add_argument("--keep", type=Path, help="file of the scores, one JSON object a line, to go on from")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after them")
     options = parser.parse_args(arguments)
     say, end = command.progress(options), time.monotonic() + 60 * options.minutes
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.splits} splits", file=say)
     found = command.kept(options.keep, "set", "split", "method")
+    absent = () if find_spec("laplace") else ("Laplace",)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of peers at their defaults, and of a shortened test
-        for kind in (UserWarning, FutureWarning):
+        for kind in (ConvergenceWarning, UserWarning, FutureWarning):  # of peers' defaults, and of a shortened test
             warnings.simplefilter("ignore", kind)
         for number in range(options.splits):
             for name in options.sets:
                 for method in options.methods:
                     if method == "Gaussian process" and name in ("digits_300", "protein_41000"):
                         continue  # ten processes, and a matrix of 13 GB
-                    absent = method == "Laplace" and find_spec("laplace") is None
-                    if absent or (name, number, method) in found or time.monotonic() > end:
+                    if method in absent or (name, number, method) in found or time.monotonic() > end:
                         continue
-                    one = found[name, number, method] = measure(name, number, method, options.seeds)
-                    if options.keep:
-                        with options.keep.open("a", encoding="utf-8") as file:
-                            file.write(json.dumps(one) + "\n")
+                    found[name, number, method] = measure(name, number, method, options.seeds)
+                    command.keep(options.keep, found[name, number, method])
     rows = []
     for name in options.sets:
         for method in options.methods:
@@ -313,13 +185,10 @@ def main(arguments: list[str] | None = None) -> list[dict]:
             ]
             own = {key[1]: one for key, one in found.items() if key[0] == name and key[2] == METHODS[0]}
             own = {} if method in METHODS else own
-            rows.append(summary(some, own) if some else {"set": name, "method": method, "note": _reason(method)})
+            note = {"set": name, "method": method, "note": "not installed" if method in absent else "not run"}
+            rows.append(summary(some, own) if some else note)
             print(text(rows[-1]), file=say, flush=True)
     return command.done(rows, options)
-
-
-def _reason(method: str) -> str:
-    return "not installed" if method == "Laplace" and find_spec("laplace") is None else "not run"
 
 
 if __name__ == "__main__":

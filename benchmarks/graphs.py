@@ -1,7 +1,5 @@
 """A training step recorded once as a CUDA graph and replayed: one launch in place of hundreds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

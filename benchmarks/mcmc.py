@@ -10,18 +10,14 @@ ensemble, a single chain of the whole, so that effective draws are not comparabl
 coefficients after the run's first half, is.
 """
 
-from __future__ import annotations
-
-import time
 import warnings
-from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
 from benchmarks import command
-from benchmarks.timing import synchronize
+from benchmarks.timing import seconds
 from bnnlib.sampling import (
     FullGaussian,
     HamiltonianMonteCarlo,
@@ -45,9 +41,8 @@ class Posterior:
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(ROWS, DIM, generator=generator)
         x[:, -1] = 1.0
-        labels = torch.rand(ROWS, generator=generator) < torch.sigmoid(
-            x @ (0.3 * torch.randn(DIM, generator=generator))
-        )
+        uniform, coefficients = torch.rand(ROWS, generator=generator), 0.3 * torch.randn(DIM, generator=generator)
+        labels = uniform < torch.sigmoid(x @ coefficients)
         # log sigmoid(signed x) is the likelihood
         self.signed = (x * (2.0 * labels.float() - 1.0)[:, None]).to(device)
         self.mode = torch.zeros(DIM, device=device)
@@ -71,19 +66,9 @@ class Posterior:
 
 def kernels(target: Posterior, generator: torch.Generator) -> dict[str, tuple[Kernel, float]]:
     """By name: a kernel, and the seconds that learning it took."""
-    density = FullGaussian(DIM).to(target.mode.device)
-    began = time.perf_counter()
-    learn_proposal(
-        target.log_prob,
-        density,
-        "symmetric_kl",
-        num_steps=LEARNING_STEPS,
-        batch_size=64,
-        learning_rate=0.02,
-        generator=generator,
-    )
-    synchronize(target.mode.device)
-    learned = time.perf_counter() - began
+    density, settings = FullGaussian(DIM).to(target.mode.device), {"batch_size": 64, "learning_rate": 0.02}
+    settings |= {"num_steps": LEARNING_STEPS, "generator": generator}
+    learned = seconds(lambda: learn_proposal(target.log_prob, density, "symmetric_kl", **settings), target.mode.device)
     scale = 2.4 / DIM**0.5 * target.covariance.diagonal().sqrt()
     return {
         "independent": (metropolis_hastings(target.log_prob, Independent(density)), learned),
@@ -92,79 +77,47 @@ def kernels(target: Posterior, generator: torch.Generator) -> dict[str, tuple[Ke
     }
 
 
-def _seconds(work: Callable[[], Tensor], device: torch.device) -> tuple[float, Tensor]:
-    synchronize(device)
-    began = time.perf_counter()
-    draws = work()
-    synchronize(device)
-    return time.perf_counter() - began, draws
-
-
 def _ess(draws: Tensor) -> float:
     return float(effective_sample_size(draws[:, draws.shape[1] // 2 :]).min())
-
-
-def _row(library: str, kernel: str, chains: int, draws: int, device: torch.device, **values: float | int | str) -> dict:
-    return {"library": library, "kernel": kernel, "chains": chains, "draws": draws, "device": str(device), **values}
 
 
 def measure(chains: int, draws: int, loop_chains: int, device: torch.device) -> list[dict]:
     """Rows {library, kernel, chains, draws, device, batch_s, loop_s, loop_chains, factor, learn_s, ess_per_s}."""
     target, generator = Posterior(device), torch.Generator(device).manual_seed(1)
-    start, rows = target.start(chains, generator), []
+    start, rows, traces = target.start(chains, generator), [], []
+    about = {"chains": chains, "draws": draws, "device": str(device)}
     for name, (kernel, learn_s) in kernels(target, generator).items():
         sample(kernel, start, 2, generator=generator)  # warm
-        batch_s, found = _seconds(lambda kernel=kernel: sample(kernel, start, draws, generator=generator).draws, device)
-        loop_s, _ = _seconds(lambda kernel=kernel: _loop(kernel, start[:loop_chains], draws, generator), device)
+        batch_s = seconds(lambda k=kernel: traces.append(sample(k, start, draws, generator=generator)), device)
+        loop_s = seconds(lambda k=kernel: _loop(k, start[:loop_chains], draws, generator), device)
         loop_s *= chains / loop_chains
-        rows.append(
-            _row(
-                "bnnlib",
-                name,
-                chains,
-                draws,
-                device,
-                batch_s=round(batch_s, 4),
-                loop_s=round(loop_s, 3),
-                loop_chains=loop_chains,
-                factor=round(loop_s / batch_s, 1),
-                learn_s=round(learn_s, 3),
-                ess_per_s=round(2 * _ess(found) / batch_s, 1),
-            )
-        )
-    rows.append(_emcee(target, start, draws, device))
-    return rows
+        row = {"library": "bnnlib", "kernel": name, **about, "batch_s": round(batch_s, 4), "loop_s": round(loop_s, 3)}
+        row |= {"loop_chains": loop_chains, "factor": round(loop_s / batch_s, 1), "learn_s": round(learn_s, 3)}
+        rows.append(row | {"ess_per_s": round(2 * _ess(traces[-1].draws) / batch_s, 1)})
+    return [*rows, {"library": "emcee", "kernel": "stretch", **about} | _emcee(target, start, draws, device)]
 
 
-def _loop(kernel: Kernel, start: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-    return torch.cat([sample(kernel, one[None], draws, generator=generator).draws for one in start])
+def _loop(kernel: Kernel, start: Tensor, draws: int, generator: torch.Generator) -> None:
+    for one in start:
+        sample(kernel, one[None], draws, generator=generator)
 
 
 def _emcee(target: Posterior, start: Tensor, draws: int, device: torch.device) -> dict:
-    chains = len(start)
+    """{batch_s, ess_per_s} of the peer, or a note."""
     if find_spec("emcee") is None:
-        return _row("emcee", "stretch", chains, draws, device, note="not installed")
+        return {"note": "not installed"}
     import emcee
     import numpy as np
 
     np.random.seed(0)
-    sampler = emcee.EnsembleSampler(
-        chains,
-        DIM,
-        lambda points: target.log_prob(torch.from_numpy(points).to(target.mode)).cpu().numpy(),
-        vectorize=True,
-    )
-    seconds, _ = _seconds(lambda: sampler.run_mcmc(start.cpu().double().numpy(), draws) and start, device)
+
+    def density(points: np.ndarray) -> np.ndarray:
+        return target.log_prob(torch.from_numpy(points).to(target.mode)).cpu().numpy()
+
+    sampler = emcee.EnsembleSampler(len(start), DIM, density, vectorize=True)
+    taken = seconds(lambda: sampler.run_mcmc(start.cpu().double().numpy(), draws), device)
     found = torch.from_numpy(sampler.get_chain()).transpose(0, 1)
-    return _row(
-        "emcee",
-        "stretch",
-        chains,
-        draws,
-        device,
-        batch_s=round(seconds, 4),
-        ess_per_s=round(2 * _ess(found) / seconds, 1),
-    )
+    return {"batch_s": round(taken, 4), "ess_per_s": round(2 * _ess(found) / taken, 1)}
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
@@ -184,9 +137,8 @@ def main(arguments: list[str] | None = None) -> list[dict]:
             continue
         text = f"{name}  {row['batch_s']:8.3f} s, {row['ess_per_s']:10.0f} effective draws a second"
         if "loop_s" in row:
-            text += (
-                f", loop {row['loop_s']:8.1f} s (scaled from {row['loop_chains']} chains): {row['factor']:6.1f} times"
-            )
+            loop = f"{row['loop_s']:8.1f} s (scaled from {row['loop_chains']} chains)"
+            text += f", loop {loop}: {row['factor']:6.1f} times"
             text += f", learned in {row['learn_s']:.1f} s" if row["learn_s"] else ""
         print(text, file=say)
     return command.done(rows, options)

@@ -9,8 +9,6 @@ for each parameter, gradient and moment: 16 a weight without a posterior, 32 wit
 three.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -17,8 +17,6 @@ With `--device cuda` the rows are passes over memory on a GPU: numbers, draws an
 copy, with the bytes that each reads and writes a second. Times are of the GPU, between two events, calls in a row.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

@@ -7,8 +7,6 @@ N(0, 1) where the law holds. Neighbors are numbers of one draw at a distance, an
 keys differ by one in the step, the layer, the seed or the number of the draw within a pass.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -11,8 +11,6 @@ copies of the means would take. The virtual batch of stochastic batch norm is th
 `benchmarks.virtual_batch`.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import statistics
 import sys

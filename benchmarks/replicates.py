@@ -8,8 +8,6 @@ of them are trained for the stated number of epochs: nothing is extrapolated. Ep
 turns, so that whatever else the machine does hits both.
 """
 
-from __future__ import annotations
-
 import copy
 import statistics
 

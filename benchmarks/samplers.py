@@ -5,8 +5,6 @@ ridge. posteriors (`pip install posteriors`) is used as its documentation recomm
 The adaptive variational optimizer and IVON (`pip install ivon-opt`) take the mean loss and a weight decay.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from functools import partial

@@ -8,8 +8,6 @@ of them; a row holds the median and the quartiles over rounds. `--processor` cou
 `--largest` weights in all are left out.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 
@@ -17,7 +15,7 @@ import torch
 
 from benchmarks import command
 from benchmarks.replicates import Stack, problem
-from benchmarks.timing import synchronize
+from benchmarks.timing import seconds
 
 WIDTHS, REPLICATES, LARGEST = (7, 50, 200), (1, 3, 10, 30, 100, 300), 4_000_000
 
@@ -33,11 +31,8 @@ def measure(width: int, replicates: list[int], rounds: int, device: torch.device
     for _ in range(rounds):
         for number, stack in stacks.items():
             epochs = max(1, 30 // number)  # of a short epoch several
-            synchronize(device)
-            start = clock()
-            stack.epochs(epochs)
-            synchronize(device)
-            times[number].append(1e3 * (clock() - start) / (epochs * number))
+            taken = seconds(lambda stack=stack, epochs=epochs: stack.epochs(epochs), device, clock)
+            times[number].append(1e3 * taken / (epochs * number))
     weights = next(iter(stacks.values())).stack.posterior.layout.num_parameters
     return [
         {

@@ -23,8 +23,6 @@ On a GPU every step is measured as it is and as a CUDA graph, the deterministic 
 both; what cannot be recorded is left out. `--graphs` measures the graphs alone, and `--quick` has both batch sizes.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys
@@ -62,10 +60,6 @@ def deterministic() -> tuple[nn.Module, Loss]:
 def ours(linear: Callable[[int, int], nn.Module]) -> tuple[nn.Module, Loss]:
     model = mlp(SIZES, layer=linear)
     return model, lambda x, y: F.cross_entropy(model(x), y) + bnn.kl_gradient(model) / NUM_DATA
-
-
-def horseshoe() -> tuple[nn.Module, Loss]:
-    return ours(lambda a, b: bnn.HorseshoeLinear(a, b) if b != SIZES[-1] else bnn.GaussianLinear(a, b))
 
 
 def torchbnn() -> tuple[nn.Module, Loss]:
@@ -109,7 +103,9 @@ def contenders() -> dict[tuple[str, str], Callable[[], tuple[nn.Module, Loss]]]:
             lambda a, b: bnn.SpikeSlabLinear(a, b, prior_inclusion_probability=prior)
         ),
         ("bnnlib", "sparse-vd"): lambda: ours(bnn.SparseVDLinear),
-        ("bnnlib", "horseshoe"): horseshoe,
+        ("bnnlib", "horseshoe"): lambda: ours(
+            lambda a, b: bnn.HorseshoeLinear(a, b) if b != SIZES[-1] else bnn.GaussianLinear(a, b)
+        ),
         ("torchbnn", "gaussian"): torchbnn,
         ("bayesian-torch", "gaussian"): lambda: bayesian_torch(False),
         ("bayesian-torch", "gaussian-flipout"): lambda: bayesian_torch(True),
@@ -206,11 +202,9 @@ def measure(
     ):
         for key, (base, step, x, y) in compared.items():
             # who goes first alternates, so that neither always finds the caches warm
-            if round_number % 2:
-                pair = (step.seconds(x, y, steps), base.seconds(x, y, steps))
-            else:
-                pair = (base.seconds(x, y, steps), step.seconds(x, y, steps))[::-1]
-            times[key].append(pair)
+            order = 1 if round_number % 2 else -1
+            pair = [timed.seconds(x, y, steps) for timed in (step, base)[::order]]
+            times[key].append(tuple(pair[::order]))
     return [
         {
             "library": library,

@@ -4,8 +4,6 @@
 `python -m benchmarks.store step_time_cpu step_time --processor`
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import importlib

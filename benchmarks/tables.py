@@ -3,8 +3,6 @@
 Settings of the estimators were chosen on the tables of TUNED (and on null data); the others were kept to check with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

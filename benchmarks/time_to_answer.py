@@ -14,8 +14,6 @@ task's epochs, and `least` is the median of the smallest losses by then.
 stopping rule.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

@@ -1,7 +1,5 @@
 """What every timed step shares."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable
@@ -21,13 +19,13 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def seconds(work: Callable[[], object], device: torch.device) -> float:
+def seconds(work: Callable[[], object], device: torch.device, clock: Callable[[], float] = time.perf_counter) -> float:
     """What `work()` takes, the device's queue included."""
     synchronize(device)
-    start = time.perf_counter()
+    start = clock()
     work()
     synchronize(device)
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def compared(times: list[tuple[float, float]]) -> dict[str, float | list[float]]:
@@ -81,12 +79,12 @@ class Timed:
 
     def seconds(self, x: Tensor, y: Tensor, steps: int) -> float:
         """Mean time of a step over `steps` steps in a row."""
-        synchronize(x.device)
-        start = self.clock()
-        for _ in range(steps):
-            self.step(x, y)
-        synchronize(x.device)
-        return (self.clock() - start) / steps
+
+        def work() -> None:
+            for _ in range(steps):
+                self.step(x, y)
+
+        return seconds(work, x.device, self.clock) / steps
 
 
 class Graphed(Timed):

@@ -8,8 +8,6 @@ the machine's bandwidth, plus the products of matrices, whose time goes with the
 copy of 64 MiB, in bytes read and written a second.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from unittest import mock

@@ -3,8 +3,6 @@
 Each stands beside the same network without.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -9,8 +9,6 @@ holds for mini-batches of K rows. Both take turns, and the ratio is the median o
 needs once, `match_moments` over training batches, is measured too (`fit_s`).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from functools import partial

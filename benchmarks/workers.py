@@ -7,8 +7,6 @@ cells run. The efficiency is the time with one worker over twice that with two, 
 all of the second core.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -99,7 +99,7 @@ def playwright():
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of the system's Chromium ($CHROMIUM, if it is set)."""
-    from book.editions.whole import browser  # here: few tests need what it imports
+    from book.editions.typeset import browser  # here: few tests need what it imports
 
     try:
         return browser()

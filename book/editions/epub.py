@@ -23,7 +23,8 @@ from bs4 import BeautifulSoup
 
 from book.editions.project import Project, pack
 from book.editions.render import KEY
-from book.editions.whole import Whole, assemble, edition, parts, typesetter
+from book.editions.typeset import edition, typesetter
+from book.editions.whole import Whole, assemble, parts
 
 STYLE = Path(__file__).with_suffix(".css")
 # MathML of today has no styles of letters but letters of their own, with the gaps that Unicode filled before.

@@ -13,7 +13,8 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import Fit
 
 from book.editions.project import Project
-from book.editions.whole import Whole, assemble, edition, typesetter
+from book.editions.typeset import edition, typesetter
+from book.editions.whole import Whole, assemble
 
 NUMBER = """(pages) => document.querySelectorAll(".bnn-contents a").forEach((line) => {
   line.lastChild.textContent = pages[decodeURIComponent(line.hash.slice(1))] ?? "";

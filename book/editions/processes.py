@@ -6,8 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from multiprocessing import resource_tracker
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -67,7 +66,7 @@ class Processes:
         answer, question = self._context.Pipe(duplex=False)
         arguments = (question, {**os.environ}, self.function, *self.waiting.pop(name))
         process = self._context.Process(target=_call, args=arguments)
-        with _out_of_reach():
+        with forks.out_of_reach():
             process.start()
             self.running[name] = process
         question.close()  # the process then holds the only end: its death is heard
@@ -77,29 +76,9 @@ class Processes:
 def _call(question: Connection, environment: dict[str, str], function: Callable[..., Any], *arguments: Any) -> None:
     os.environ.clear()
     os.environ.update(environment)
-    _deafen()  # where the server had been started by others
+    forks.hold_back(signal.SIGINT)  # where the server had been started by others
     forks.end_with_parent()  # a kernel notices within a second that its parent has gone, and goes as well
     question.send(function(*arguments))
-
-
-@contextlib.contextmanager
-def _out_of_reach() -> Iterator[None]:
-    """What starts here does not hear Ctrl-C, which a terminal sends to all: the parent alone answers it.
-
-    To ignore the signal would not be enough: nbclient takes it for itself, and its kernels die noisily.
-    """
-    resource_tracker.ensure_running()  # or it would be started with the first process, and undo the mask
-    before = _deafen()
-    try:
-        yield
-    finally:
-        if before is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _deafen() -> set | None:
-    """Hold back Ctrl-C from now on; the mask of before, None where there is none, as on a system that is not POSIX."""
-    return signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
 
 
 def _end(process: BaseProcess) -> None:

@@ -25,7 +25,7 @@ from book.editions.landing import NAME
 from book.editions.learner import companion
 from book.editions.project import BookError, Project, files_below, pack
 from book.editions.render import rendered
-from book.editions.whole import browser
+from book.editions.typeset import browser
 
 SITE = f"{NAME}.zip"  # what `make read` unpacks
 RESULTS = "sparse-bayes-results.zip"

@@ -5,25 +5,17 @@ same; hints and solutions go to the end of their chapter, reports to the end of 
 fold, and of other long tables only the title is shown. Chromium sets the formulas, as it does on the pages.
 """
 
-import argparse
-import contextlib
 import html
 import importlib.util
-import os
 import posixpath
 import re
-import shutil
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup, Tag
 
-from book.editions.landing import publish
 from book.editions.project import REPORTS, BookError, Project, documents
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # What a book in one file has a use for: the formulas, and the size of those that are wider than the paper.
 SCRIPTS = re.compile(r"/(tex-chtml|print)\.js|window\.MathJax")
 # For the reader's hands, or folded code and rows; a list of pages, for which the whole has its own contents.
@@ -34,6 +26,7 @@ STATUS = "book/status"
 APPENDIX = "Appendix: reports"
 # A line that calls for the figure or table below it, whose caption says more.
 CALL = re.compile(r'\s*((figures|results)\.\w+\(.*\)|equation_table\("\w+"\));?\s*')
+_new_tag = BeautifulSoup("", "html.parser").new_tag
 REFERS = ("aria-labelledby", "aria-describedby", "aria-controls", "for")
 LAYOUT = """<!DOCTYPE html>
 <html lang="en" data-theme="light" data-content_root="../html/"><head><meta charset="utf-8"><title>{title}</title>
@@ -55,18 +48,6 @@ html {{ --pst-font-family-base: "Printed", serif; --pst-font-family-heading: "Pr
 <body><main class="bd-main" role="main"><div class="bd-content"><div class="bd-article-container">
 <article class="bd-article">{body}</article></div></div></main></body></html>
 """
-
-
-def browser() -> str:
-    """Path of Chromium: $CHROMIUM, or the first that is installed."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None or shutil.which(found) is None:
-        named = f"$CHROMIUM is {found}, which is no program" if found else "none was found"
-        raise BookError(
-            f"The book in one file is set by Chromium, and {named}. Install it (Debian and Ubuntu: apt-get install "
-            "chromium) or set CHROMIUM=/path/to/it. Any browser's print command gives the same look, page by page."
-        )
-    return found
 
 
 class Whole:
@@ -172,7 +153,7 @@ def stop(explorer: Tag) -> None:
     knobs = explorer.select(".bnn-control")
     said = [f"{knob.find('span').get_text()}: {knob.select_one('.bnn-default').get_text()}" for knob in knobs]
     kept = [explorer.select_one(".bnn-title"), explorer.select_one(".bnn-print")]
-    line = BeautifulSoup("", "html.parser").new_tag("p", **{"class": "bnn-knobs"})
+    line = _new_tag("p", **{"class": "bnn-knobs"})
     line.string = f"{'; '.join(said)} (on the screen this moves)"
     explorer.clear()
     explorer.extend([kept[0], line, kept[1]])
@@ -191,7 +172,7 @@ def drop_contents(box: Tag) -> None:
 def leave_out_folds(article: Tag) -> None:
     """Put the titles of long tables that are folded in their place."""
     for box in (box for box in article.select(".dropdown.admonition") if len(box.find_all("tr")) > LONG):
-        title = BeautifulSoup("", "html.parser").new_tag("p", **{"class": "bnn-left-out"})
+        title = _new_tag("p", **{"class": "bnn-left-out"})
         title.string = f"Only on the screen: {box.p.get_text(strip=True)}"
         box.replace_with(title)
 
@@ -206,8 +187,7 @@ def text_of(heading: Tag) -> str:
 
 def move_answers(article: Tag, name: str) -> None:
     """Put the hints and solutions of a chapter's exercises behind everything else in it."""
-    soup = BeautifulSoup("", "html.parser")
-    end, exercise = soup.new_tag("section", **{"class": "bnn-answers"}), None
+    end, exercise = _new_tag("section", **{"class": "bnn-answers"}), None
     for box in article.select(".exercise, .hint, .solution"):
         classes = box["class"]
         if "exercise" in classes:
@@ -223,7 +203,7 @@ def move_answers(article: Tag, name: str) -> None:
         end.append(box.extract())
     if not end.contents:
         return
-    heading = soup.new_tag("h2", id=f"answers--{name.replace('/', '-')}")
+    heading = _new_tag("h2", id=f"answers--{name.replace('/', '-')}")
     heading.string = "Hints and solutions"
     end.insert(0, heading)
     article.append(end)
@@ -270,42 +250,3 @@ def fonts() -> str:
     face = '@font-face {{ font-family: "Printed"; src: url("{}"); font-weight: {}; font-style: {}; }}'
     cuts = {"": ("400", "normal"), "Bol": ("700", "normal"), "Italic": ("400", "italic"), "BolIta": ("700", "italic")}
     return "\n".join(face.format((folder / f"STIXGeneral{cut}.ttf").as_uri(), *how) for cut, how in cuts.items())
-
-
-@contextlib.contextmanager
-def typesetter() -> Iterator[Callable]:
-    """A function that opens a page in Chromium and returns its tab when all formulas are set."""
-    path = browser()
-    from playwright.sync_api import Error, sync_playwright
-
-    def opened(page: Path):
-        tab = chromium.new_page(viewport={"width": 1280, "height": 1000})
-        tab.set_default_timeout(0)  # a busy machine may take minutes
-        tab.goto(page.as_uri())
-        tab.wait_for_selector("html[data-typeset]", state="attached")  # set by print.js
-        return tab
-
-    try:
-        with sync_playwright() as api:
-            chromium = api.chromium.launch(executable_path=path, timeout=0)
-            yield opened
-            chromium.close()
-    except Error as error:
-        raise BookError(f"{path} could not set the book: {error.message}") from error
-
-
-def edition(make: Callable[[Project], Path], kind: str, arguments: list[str]) -> int:
-    """Make an edition of the rendered book as a command, and return its exit code."""
-    parser = argparse.ArgumentParser(prog=f"python -m book {kind.lower()}", description=make.__doc__.split("\n")[0])
-    parser.parse_args(arguments)
-    project = Project(Path.cwd())
-    try:
-        if not (project.html / "index.html").exists():
-            raise BookError(f"{project.html} holds no book: run `make book` first")
-        made = make(project)
-    except BookError as error:
-        print(f"The {kind} was not made. {error}", file=sys.stderr)
-        return 1
-    publish(project, made)
-    print(f"{made} ({made.stat().st_size / 1e6:.1f} MB)")
-    return 0

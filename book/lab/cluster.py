@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from multiprocessing import resource_tracker
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,7 +50,8 @@ class Cluster:
         with ExitStack() as opened:
             self._answer = opened.enter_context(noted_interrupts())
             try:
-                with _held_interrupts() if scheduler is None else nullcontext():
+                alarm = [signal.SIGALRM] if hasattr(signal, "SIGALRM") else []
+                with forks.out_of_reach(*alarm) if scheduler is None else nullcontext():
                     address = _reachable(scheduler) if scheduler else opened.enter_context(_local(jobs))
                     self._client = opened.enter_context(Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
                     self._client.wait_for_workers(1, timeout=3 * CONNECT_SECONDS)
@@ -117,23 +117,6 @@ def _reachable(address: str) -> str:
         raise ValueError("it has no host and port")
     socket.create_connection((parts.hostname, parts.port), CONNECT_SECONDS).close()
     return address
-
-
-@contextmanager
-def _held_interrupts() -> Iterator[None]:
-    """Start processes that no Ctrl-C and no alarm reaches: only the runner answers, and it ends them.
-
-    A process inherits what its parent's thread holds back; a handler it would not.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # whose first start would let them through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGALRM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

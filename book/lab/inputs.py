@@ -66,9 +66,8 @@ def keep(kept: Kept, experiment: Experiment, cell: Cell, profile: str) -> bool:
 def forget(kept: Kept, labels: set[str]) -> None:
     """Take out what is kept of some cells, and of those that are said to be equal to one."""
     for numbers in kept.values():
-        for label in [
-            name for name, one in numbers.items() if name in labels or (isinstance(one, str) and one in labels)
-        ]:
+        gone = [name for name, one in numbers.items() if name in labels or (isinstance(one, str) and one in labels)]
+        for label in gone:
             del numbers[label]
 
 

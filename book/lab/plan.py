@@ -182,8 +182,12 @@ def _folder(name: str) -> Path:
 def stored_entries(name: str, profile: str) -> dict[str, Entry]:
     """The cells of the stored result by identity, in the form of cache entries; {} without a result."""
     path = store.result_path(name, profile)
-    stored = store.by_cell(store.read_result(path)) if path.exists() else ()
-    return {about["id"]: about | {"rows": rows} for about, rows in stored}
+    return entries_of(store.read_result(path)) if path.exists() else {}
+
+
+def entries_of(result: dict[str, Any]) -> dict[str, Entry]:
+    """`stored_entries` of a result at hand."""
+    return {about["id"]: about | {"rows": rows} for about, rows in store.by_cell(result)}
 
 
 def stored_parts(name: str, profile: str | None = None) -> list[dict[str, Any]]:

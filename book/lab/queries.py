@@ -22,7 +22,7 @@ def compared(name: str, rows: Rows | None) -> Rows:
     return compare(name) if rows is None else rows
 
 
-def _row(rows: Rows, setting: str, method: str, metric: str) -> Mapping | None:
+def row_of(rows: Rows, setting: str, method: str, metric: str) -> Mapping | None:
     """The row of one cell of a comparison; None where there is none."""
     wanted = (setting, method, metric)
     return next((row for row in rows if (row["setting"], row["method"], row["metric"]) == wanted), None)
@@ -30,14 +30,14 @@ def _row(rows: Rows, setting: str, method: str, metric: str) -> Mapping | None:
 
 def cell(rows: Rows, setting: str, method: str, metric: str) -> tuple[float, float, float]:
     """(our mean, its standard error, published); NaN for what does not exist, and for ours at the smoke profile."""
-    row = _row(rows, setting, method, metric) or dict.fromkeys(("profile", "mean", "se", "published"))
+    row = row_of(rows, setting, method, metric) or dict.fromkeys(("profile", "mean", "se", "published"))
     ours = (None, None) if row["profile"] == "smoke" else (row["mean"], row["se"])
     return tuple(np.nan if value is None else float(value) for value in (*ours, row["published"]))
 
 
 def replicates(rows: Rows, setting: str, method: str, metric: str) -> Values:
     """Our single replicates in one cell of a comparison; empty for what was not run, and at the smoke profile."""
-    row = _row(rows, setting, method, metric)
+    row = row_of(rows, setting, method, metric)
     found = np.array(row.get("values", ()) if row and row["profile"] != "smoke" else (), dtype=float).view(Values)
     if len(found) and "experiment" in row:
         found.cell = (row["experiment"], setting, method, metric)
@@ -96,7 +96,7 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
         rows: from `book.lab.compare`.
         setting, method, metric: the cell.
     """
-    row = _row(rows, setting, method, metric)
+    row = row_of(rows, setting, method, metric)
     if row is None or row["profile"] == "smoke" or row["mean"] is None:
         return None
     mean = Mean(row["mean"])

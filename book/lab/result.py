@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from book.lab import inputs, provenance, store
-from book.lab.plan import Entry, Plan, matching, stored_entries
+from book.lab.plan import Entry, Plan, entries_of, matching
 from book.lab.validity import cell_of
 from book.lab.worker import Task
 
@@ -72,8 +72,7 @@ class Result:
     def _adopt(self) -> None:
         """Take over the cells that another run has written into the file since this one has read it."""
         now = store.read_result(self.path)
-        stored = {about["id"]: about | {"rows": rows} for about, rows in store.by_cell(now)}
-        new = {name: entry for name, entry in stored.items() if self._known.get(name) != _about(entry)}
+        new = {name: entry for name, entry in entries_of(now).items() if self._known.get(name) != _about(entry)}
         for task in self.plan.tasks:
             if task.key not in self._own and (entry := matching(new, task)):
                 self.plan.entries[task.key] = entry
@@ -84,7 +83,7 @@ class Result:
 
         They stay until the profile is complete.
         """
-        stored = stored_entries(self.plan.experiment.name, self.plan.profile)
+        stored = entries_of(store.read_result(self.path)) if self.path.exists() else {}
         now = {task.about["id"]: self.plan.entries[task.key] for task in self.plan.tasks}
         taken = {place for entry in self.plan.entries.values() if entry for place in _places(entry)}
         left = [one for name, one in stored.items() if now.get(name) is None]

@@ -104,11 +104,8 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
                 if number is None:
                     continue  # of another experiment, which needs it only as a beginning
                 known = plans[number].entries[task.key]
-                if (
-                    known
-                    and not known["failed"]
-                    and (entry.get("lost") or (entry["failed"] and plans[number].known(task)))
-                ):
+                lost = entry.get("lost") or (entry["failed"] and plans[number].known(task))
+                if lost and known and not known["failed"]:
                     continue  # it ran again for its product alone, or not at all, and its rows are good
                 results[number].take(task, entry)
                 results[number].save()
@@ -142,12 +139,8 @@ def _keep(task: Task, entry: dict[str, Any]) -> None:
     product = entry.pop("sent", None)
     if entry.get("lost") and task.marked is not None:
         return  # what is known of it stays, and it is asked for again
-    if (
-        product is not None
-        or entry["failed"]
-        or task.marked is not None
-        or not (Path(task.folder) / f"{task.key}.json").exists()
-    ):
+    missing = not (Path(task.folder) / f"{task.key}.json").exists()
+    if missing or product is not None or entry["failed"] or task.marked is not None:
         task.keep(entry, product)
 
 

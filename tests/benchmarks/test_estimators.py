@@ -1,14 +1,12 @@
 """The benchmarks of estimators and of conversions: their rows, scores, reasons, and that a run goes on."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from benchmarks import conversion_tables as page
-from benchmarks import conversions, estimators, networks, store, tables
+from benchmarks import conversions, estimators, networks, rivals, store, tables
 
 FIELDS = {"set", "method", "splits", "rows", "inputs", "error", "error_se", "nll", "nll_se", "warned", "fit_s", "cpu_s"}
 OWN = {"selected", "noise", "coverage", "coverage_1", "coverage_2", "coverage_3", "nll_behind", "moved"}
@@ -16,14 +14,13 @@ OWN |= {f"{name}_se" for name in OWN - {"moved"}}
 
 
 @pytest.mark.slow
-def test_rows_of_estimators(capsys, monkeypatch):
+def test_rows_of_estimators(printed, monkeypatch):
     monkeypatch.setattr(estimators, "QUICK", {"hidden": (2,), "epochs": 2})
-    monkeypatch.setattr(estimators, "FOREST", 20)
-    monkeypatch.setattr(estimators, "PEER_EPOCHS", 2)
+    monkeypatch.setattr(rivals, "FOREST", 20)
+    monkeypatch.setattr(rivals, "PEER_EPOCHS", 2)
     names = ["spike_slab", "lasso", "random forest", "Laplace"]
     settings = ["--splits", "2", "--seeds", "2", "--methods", *names]
-    estimators.main(["--json", "--sets", "diabetes", "breast_cancer_30", *settings])
-    rows = json.loads(capsys.readouterr().out)
+    rows = printed(estimators, "--sets", "diabetes", "breast_cancer_30", *settings)
     assert [(row["set"], row["method"]) for row in rows] == [
         (s, m) for s in ("diabetes", "breast_cancer_30") for m in names
     ]
@@ -123,9 +120,9 @@ def test_there_are_over_a_hundred_networks_with_names_of_their_own():
 
 
 @pytest.mark.slow
-def test_rows_of_conversions(capsys):
-    conversions.main(["--json", "--networks", "squeeze-and-excite", "dict of answers", "weight norm", "Bilinear"])
-    rows = {row["network"]: row for row in json.loads(capsys.readouterr().out)}
+def test_rows_of_conversions(printed):
+    names = "squeeze-and-excite", "dict of answers", "weight norm", "Bilinear"
+    rows = {row["network"]: row for row in printed(conversions, "--networks", *names)}
     for row in rows.values():
         for column in conversions.COLUMNS:
             assert row[column] == "yes" or (row[f"{column}_note"] and row[f"{column}_reason"])

@@ -1,6 +1,5 @@
 """Steps recorded as CUDA graphs, and benchmarks on a GPU: the interface everywhere, the rest where there is one."""
 
-import json
 from functools import partial
 
 import pytest
@@ -27,6 +26,7 @@ LAYERS = {
     "horseshoe": bnn.HorseshoeLinear,
 }
 NUM_DATA = 1000
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def training(model: nn.Module, lr: float):
@@ -67,7 +67,7 @@ def test_other_shapes_and_no_example_are_refused():
         GraphedStep(lambda: None, ())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 @pytest.mark.parametrize("kind", LAYERS)
 def test_replays_draw_what_the_plain_step_draws_on_cuda(kind):
     """At a learning rate of 0 the losses of both are draws of one law; 5 standard errors: fails by chance in 1e-6."""
@@ -82,7 +82,7 @@ def test_replays_draw_what_the_plain_step_draws_on_cuda(kind):
     assert 0.75 < second.std() / first.std() < 1.33  # of 400 draws each
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 def test_a_recorded_network_with_noise_on_its_units_learns_on_cuda():
     torch.manual_seed(0)
     model = bnn.insert_unit_noise(lenet5_caffe(), after=["conv2"], before=["conv2", "fc1", "fc2"]).cuda()
@@ -92,7 +92,7 @@ def test_a_recorded_network_with_noise_on_its_units_learns_on_cuda():
     assert losses.isfinite().all() and losses[-20:].mean() < losses[:20].mean() - 0.1
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 def test_a_recorded_sampler_samples_with_a_generator_of_its_own_on_cuda():
     theta = torch.zeros(10_000, device="cuda", requires_grad=True)
     sampler = SGLD([theta], lr=0.1)
@@ -108,9 +108,6 @@ def test_a_recorded_sampler_samples_with_a_generator_of_its_own_on_cuda():
         draws = step(torch.ones((), device="cuda"))
     # the step of 0.1 widens the variance to 1 / (1 - 0.1 / 4) or less; 5 standard errors of 10,000 chains are 0.05
     assert abs(draws.mean().item() - 1.0) < 0.05 and 0.9 < draws.std().item() < 1.1
-
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def row(layer, batch, mode, ms):
@@ -139,20 +136,20 @@ def test_quick_takes_the_device_that_is_asked_for():
 
 
 @needs_gpu
-def test_steps_are_measured_as_they_are_and_recorded(capsys):
+def test_steps_are_measured_as_they_are_and_recorded(printed):
     layers = ["gaussian", "spike-slab", "gaussian-local", "sghmc"]
-    step_time.main(["--json", "--device", "cuda", "--batch", "8", "--rounds", "1", "--steps", "2", "--layers", *layers])
-    rows = [row for row in json.loads(capsys.readouterr().out) if row["library"] == "bnnlib"]
+    options = ("--device", "cuda", "--batch", "8", "--rounds", "1", "--steps", "2", "--layers", *layers)
+    rows = [row for row in printed(step_time, *options) if row["library"] == "bnnlib"]
     assert {(row["layer"], row["mode"]) for row in rows} == {(a, b) for a in layers for b in ("eager", "graphs")}
     assert all(row["ratio"] > 0 and row["device"] == "cuda" for row in rows)
 
 
 @needs_gpu
-def test_a_fused_step_keeps_nothing_but_parameters_gradients_and_moments(capsys):
+def test_a_fused_step_keeps_nothing_but_parameters_gradients_and_moments(printed):
     if gpu.kernels() is None:
         pytest.skip("Triton is not installed")
-    memory.main(["--json", "--batch", "8", "--device", "cuda", "--layers", "gaussian", "spike-slab"])
-    rows = {row["layer"]: row for row in json.loads(capsys.readouterr().out) if row["library"] in ("bnnlib", "torch")}
+    found = printed(memory, "--batch", "8", "--device", "cuda", "--layers", "gaussian", "spike-slab")
+    rows = {row["layer"]: row for row in found if row["library"] in ("bnnlib", "torch")}
     for layer, parameters in (("gaussian", 2), ("spike-slab", 3)):
         assert rows[layer]["standing"] == pytest.approx(16.0 * parameters, abs=0.1)
         # the weights and their gradients, 4 bytes each; workspaces of products are the deterministic step's too

@@ -1,7 +1,5 @@
 """The benchmark of chains: its rows, and that batch and loop sample the same posterior."""
 
-import json
-
 import pytest
 import torch
 
@@ -10,10 +8,9 @@ from bnnlib.sampling import sample
 
 
 @pytest.mark.filterwarnings("ignore:.*chains never moved")
-def test_rows(capsys, monkeypatch):
+def test_rows(printed, monkeypatch):
     monkeypatch.setattr(mcmc, "LEARNING_STEPS", 2)
-    mcmc.main(["--json", "--chains", "4", "--draws", "8", "--loop-chains", "2", "--device", "cpu"])
-    rows = json.loads(capsys.readouterr().out)
+    rows = printed(mcmc, "--chains", "4", "--draws", "8", "--loop-chains", "2", "--device", "cpu")
     ours = [row for row in rows if row["library"] == "bnnlib"]
     assert [row["kernel"] for row in ours] == ["independent", "random walk", "HMC"]
     fields = {"library", "kernel", "chains", "draws", "device", "factor"}

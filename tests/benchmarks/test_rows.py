@@ -18,12 +18,10 @@ from benchmarks import (
     step_time,
     store,
     time_to_answer,
-    traffic,
     virtual_batch,
     workers,
 )
 from benchmarks.step_time import pairs
-from benchmarks.traffic import Traffic
 from benchmarks.unit_noise import NETWORKS
 from bnnlib import _native
 from bnnlib import nn as bnn
@@ -31,9 +29,8 @@ from bnnlib.pruning import compress, to_csr
 
 
 @pytest.mark.slow
-def test_step_time_rows(capsys):
-    step_time.main(["--json", "--batch", "8", "--rounds", "1", "--steps", "1", "--device", "cpu"])
-    rows = json.loads(capsys.readouterr().out)
+def test_step_time_rows(printed):
+    rows = printed(step_time, "--batch", "8", "--rounds", "1", "--steps", "1", "--device", "cpu")
     fields = {"library", "layer", "batch", "device", "ratio", "quartiles", "ms", "base_ms"}
     assert all(set(row) == fields for row in rows)
     ours = {row["layer"] for row in rows if row["library"] == "bnnlib"}
@@ -56,15 +53,18 @@ def test_the_quick_form_has_128_rows_on_one_thread_and_the_goals(capsys):
     assert all(line.startswith("batch   128") for line in lines)
 
 
+def moves_everything(step, x, y) -> bool:
+    """Whether a step moves every parameter, those with only a divergence too."""
+    before = [p.detach().clone() for p in step.model.parameters()]
+    step.seconds(x, y, 2)
+    return all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True))
+
+
 def test_step_time_measures_complete_steps():
     for (library, layer), build in step_time.contenders().items():
-        if library != "bnnlib":
-            continue
-        step = step_time.Step(build, torch.device("cpu"))
-        before = [p.detach().clone() for p in step.model.parameters()]
-        step.seconds(torch.rand(4, 784), torch.randint(0, 10, (4,)), 2)
-        # every parameter has been moved by the optimizer, those with only a divergence too
-        assert all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True)), layer
+        if library == "bnnlib":
+            step = step_time.Step(build, torch.device("cpu"))
+            assert moves_everything(step, torch.rand(4, 784), torch.randint(0, 10, (4,))), layer
 
 
 def test_a_sampler_moves_every_parameter():
@@ -80,9 +80,9 @@ def test_a_sampler_moves_every_parameter():
         assert all(torch.isfinite(state[name]).all() for name in before), (library, layer)
 
 
-def test_memory_rows(capsys):
-    memory.main(["--json", "--batch", "8", "--device", "cpu", "--layers", "gaussian", "sghmc-sa"])
-    rows = {(row["library"], row["layer"]): row for row in json.loads(capsys.readouterr().out)}
+def test_memory_rows(printed):
+    found = printed(memory, "--batch", "8", "--device", "cpu", "--layers", "gaussian", "sghmc-sa")
+    rows = {(row["library"], row["layer"]): row for row in found}
     fields = {"library", "layer", "batch", "device", "standing", "peak"}
     assert all(set(row) == fields and row["peak"] >= row["standing"] for row in rows.values())
     # parameters, gradients and two moments of 4 bytes; two of each under a posterior; Adam's counts are next to nothing
@@ -93,17 +93,15 @@ def test_memory_rows(capsys):
     assert rows["bnnlib", "sghmc-sa"]["standing"] == pytest.approx(expected, abs=0.1)
 
 
-def test_replicate_rows(capsys):
-    replicates.main(["--json", "--replicates", "2", "--epochs", "1", "--device", "cpu"])
-    (row,) = json.loads(capsys.readouterr().out)
+def test_replicate_rows(printed):
+    (row,) = printed(replicates, "--replicates", "2", "--epochs", "1", "--device", "cpu")
     assert set(row) == {"work", "replicates", "stacked_s", "loop_s", "speedup"}
     assert row["replicates"] == 2 and row["stacked_s"] > 0 and row["loop_s"] > 0
 
 
 @pytest.mark.slow
-def test_a_store_in_a_folder_holds_one_draw_at_most(capsys):
-    draws.main(["--json", "--draws", "3", "--batch", "16"])
-    memory_row, folder = json.loads(capsys.readouterr().out)
+def test_a_store_in_a_folder_holds_one_draw_at_most(printed):
+    memory_row, folder = printed(draws, "--draws", "3", "--batch", "16")
     assert memory_row["kept_mb"] == pytest.approx(3 * memory_row["draw_mb"], rel=0.01)
     assert folder["kept_mb"] < 0.01
     assert folder["used_mb"] - memory_row["used_mb"] < 1.2 * folder["draw_mb"]  # the file is a little larger
@@ -111,18 +109,16 @@ def test_a_store_in_a_folder_holds_one_draw_at_most(capsys):
 
 
 @pytest.mark.slow
-def test_stack_rows(capsys):
+def test_stack_rows(printed):
     options = ["--widths", "7", "--replicates", "1", "2", "3", "--rounds", "2", "--largest", "4000", "--device", "cpu"]
-    stacks.main(["--json", *options])
-    rows = json.loads(capsys.readouterr().out)
+    rows = printed(stacks, *options)
     assert [(row["width"], row["replicates"], row["weights"]) for row in rows] == [(7, 1, 1_527), (7, 2, 1_527)]
     assert all(row["ms"] > 0 and len(row["quartiles"]) == 2 for row in rows)
 
 
-def test_worker_rows_compare_one_process_with_two(capsys, monkeypatch):
+def test_worker_rows_compare_one_process_with_two(printed, monkeypatch):
     monkeypatch.setattr(workers, "seconds", lambda experiment, only, jobs: {1: 100.0, 2: 62.5}[jobs])
-    workers.main(["--json", "--only", "cell"])
-    rows = json.loads(capsys.readouterr().out)
+    rows = printed(workers, "--only", "cell")
     assert [row["efficiency"] for row in rows] == [0.8]
 
 
@@ -151,17 +147,13 @@ def test_loop_and_stack_do_the_same_work():
 @pytest.mark.slow
 def test_noise_on_units_is_measured_on_complete_steps():
     for name in NETWORKS:
-        for step in pairs(name, 4, torch.device("cpu"))[:2]:
-            x, y = pairs(name, 4, torch.device("cpu"))[2:]
-            before = [p.detach().clone() for p in step.model.parameters()]
-            step.seconds(x, y, 2)
-            assert all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True)), name
+        *steps, x, y = pairs(name, 4, torch.device("cpu"))
+        assert all(moves_everything(step, x, y) for step in steps), name
 
 
 @pytest.mark.slow
-def test_rows_of_compression(capsys):
-    rows = compression.main(["--json", "--batch", "1", "2", "--rounds", "1", "--device", "cpu"])
-    assert json.loads(capsys.readouterr().out) == rows
+def test_rows_of_compression(printed):
+    rows = printed(compression, "--batch", "1", "2", "--rounds", "1", "--device", "cpu")
     keys = ["network", "runtime", "batch", "device", "dense_ms", "compressed_ms", "ratio", "bytes_ratio"]
     assert all(list(row) == keys and row["dense_ms"] > 0 < row["compressed_ms"] for row in rows)
     assert [row["batch"] for row in rows if row["runtime"] == "eager"] == [1, 2]
@@ -175,10 +167,8 @@ def test_the_units_are_those_of_the_paper():
     ]  # fmt: skip
 
 
-def test_rows_of_csr(capsys):
-    options = ["--json", "--sparsity", "0.9", "0.99", "--batch", "1", "2", "--rounds", "1", "--device", "cpu"]
-    csr.main(options)
-    rows = json.loads(capsys.readouterr().out)
+def test_rows_of_csr(printed):
+    rows = printed(csr, "--sparsity", "0.9", "0.99", "--batch", "1", "2", "--rounds", "1", "--device", "cpu")
     keys = {"network", "sparsity", "batch", "device", "dense_ms", "csr_ms", "speedup", "bytes_ratio"}
     assert all(set(row) == keys for row in rows)
     assert [(row["sparsity"], row["batch"]) for row in rows] == [(s, b) for s in (0.9, 0.99) for b in (1, 2)]
@@ -227,19 +217,14 @@ def test_the_peak_is_that_of_a_process_of_its_own():
     assert found["peak_mb"] >= 0.0 and found["copies_mb"] == round(3 * 4 * 751 / 2**20, 2)
 
 
-def test_a_row_of_the_virtual_batch_says_what_was_timed():
-    row = virtual_batch.measure("LeNet-5", [5], 16, 1, torch.device("cpu"))[0]
+def test_a_row_of_the_virtual_batch_says_what_was_timed(capsys):
+    options = ["--networks", "LeNet-5", "--samples", "5", "--batch", "16", "--rounds", "1", "--device", "cpu"]
+    (row,) = virtual_batch.main(["--json", *options])
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == [row] and "times faster" in captured.err
     assert set(row) == {"network", "samples", "batch", "device", "naive_s", "virtual_s", "ratio", "fit_s"}
     assert (row["network"], row["samples"], row["batch"]) == ("LeNet-5", 5, 16)
     assert row["virtual_s"] > 0 < row["naive_s"]
-
-
-def test_json_of_the_virtual_batch_is_alone_on_standard_output(capsys):
-    rows = virtual_batch.main(
-        ["--json", "--networks", "LeNet-5", "--samples", "2", "--batch", "2", "--rounds", "1", "--device", "cpu"]
-    )
-    captured = capsys.readouterr()
-    assert json.loads(captured.out) == rows and len(rows) == 1 and "times faster" in captured.err
 
 
 def small(seed):
@@ -249,11 +234,10 @@ def small(seed):
 
 
 @pytest.mark.parametrize("target", [1e6, 0.0])
-def test_a_row_says_who_arrived_and_how_near_the_others_came(monkeypatch, capsys, target):
+def test_a_row_says_who_arrived_and_how_near_the_others_came(monkeypatch, printed, target):
     task = time_to_answer.Task((3, 4, 1), small, target, 2, 32, 1e-2, 1e-2)
     monkeypatch.setattr(time_to_answer, "TASKS", {"mnist": task})  # the one task without estimator
-    rows = time_to_answer.main(["--json"])
-    assert json.loads(capsys.readouterr().out) == rows
+    rows = printed(time_to_answer)
     assert [row["layer"] for row in rows] == list(time_to_answer.LAYERS)
     for row in rows:
         assert row["arrived"] == (row["runs"] if target else 0) and (row["seconds"] is None) == (not target)
@@ -261,50 +245,6 @@ def test_a_row_says_who_arrived_and_how_near_the_others_came(monkeypatch, capsys
     about = {"device": "cpu", "threads": 1, "torch": "2", "date": "today", "command": "c"}
     table = costs.tables({"time_to_answer": {"about": about, "rows": rows}})["time_to_answer"]()
     assert ("not reached" in table) == (not target) and "SGHMC" in table
-
-
-def bytes_of(work) -> tuple[int, int]:
-    with Traffic() as found:
-        work()
-    return found.bytes, found.operations
-
-
-def test_operations_read_and_write():
-    a, b = torch.ones(100), torch.ones(100)
-    assert bytes_of(lambda: a + b) == (1200, 1)  # two read, one written
-    assert bytes_of(lambda: a.add_(b)) == (1200, 1)
-    assert bytes_of(lambda: torch.add(a, b, out=b)) == (1200, 1)
-    assert bytes_of(lambda: a.view(10, 10).t()) == (0, 0)
-    assert bytes_of(lambda: a.sum()) == (404, 1)
-    assert bytes_of(lambda: a * torch.ones(1).expand(100)) == (800 + 4 + 4, 2)  # the expanded one holds one number
-    assert bytes_of(lambda: torch._foreach_add_([a, b], 1.0)) == (1600, 1)
-
-
-def test_a_plain_step_moves_what_its_operations_say():
-    """Linear layers without a bias under plain gradient descent: products, sums of gradients, updates."""
-    weight = torch.ones(30, 20, requires_grad=True)
-    x = torch.ones(8, 20)
-
-    def step():
-        (weight.grad,) = torch.autograd.grad((x @ weight.t()).sum(), [weight])
-
-    moved, _ = bytes_of(step)
-    product, gradient = 4 * (160 + 600 + 240), 4 * (240 + 160 + 600)
-    assert product + gradient <= moved <= product + gradient + 4 * (3 * 240 + 8)
-
-
-def test_rows_of_traffic(capsys):
-    found = traffic.main(["--json", "--batch", "8"])
-    captured = capsys.readouterr()
-    assert json.loads(captured.out) == found and found["bandwidth"] > 0 and "GB/s" in captured.err
-    rows = {(row["library"], row["layer"]): row for row in found["rows"]}
-    ours = {layer for library, layer in step_time.contenders() | step_time.samplers() if library == "bnnlib"}
-    assert ours == {layer for library, layer in rows if library == "bnnlib"}
-    plain, weights = rows["torch", "none"]["bytes"], 478_410
-    samplers = {key for key in step_time.samplers() if key[0] == "bnnlib"}
-    assert all(row["bytes"] > plain for key, row in rows.items() if key[1] != "none" and key not in samplers)
-    # a sampler in one pass moves less than Adam: it reads weight and gradient and writes the weight
-    assert all(rows[key]["bytes"] > 3 * 4 * weights for key in samplers)
 
 
 def test_the_command_is_kept_without_where_its_work_lay(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from benchmarks import peers
+from benchmarks import peer_libraries, peers
 from bnnlib import nn as bnn
 from bnnlib.pruning import compress
 from tests.bnnlib.nn.test_parameters import Attention, Last
@@ -189,10 +189,10 @@ def test_the_row_of_this_library_is_what_it_does(network):
     stored = next(r for r in json.loads(peers.STORED.read_text())["rows"] if r["network"] == network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = peers.measure(peers.Ours, network)
+        found = peers.measure(peer_libraries.Ours, network)
     assert {f: peers.brief(found[f]) for f in peers.FEATURES} == {f: peers.brief(stored[f]) for f in peers.FEATURES}
 
 
 def test_a_package_that_is_not_there_is_named_so(monkeypatch):
-    monkeypatch.setattr(peers.Torchbnn, "package", "no_such_package_anywhere")
-    assert peers.measure(peers.Torchbnn, "LSTM")["note"] == "not installed"
+    monkeypatch.setattr(peer_libraries.Torchbnn, "package", "no_such_package_anywhere")
+    assert peers.measure(peer_libraries.Torchbnn, "LSTM")["note"] == "not installed"

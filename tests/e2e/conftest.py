@@ -43,6 +43,16 @@ def build_small(root: Path, tree: Path) -> None:
     build(tree)
 
 
+@pytest.fixture(scope="session")
+def axe():
+    """The look for what keeps people out; None where its package is not installed."""
+    try:
+        from tests.e2e import axe
+    except pytest.skip.Exception:
+        return None
+    return axe
+
+
 @pytest.fixture
 def open_page(browser):
     """``open_page(path, width=..., dark=..., **context)`` -> a page whose ``faults`` list fills as it works.

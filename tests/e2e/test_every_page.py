@@ -12,11 +12,6 @@ import pytest
 from tests.e2e.fits import DISTORTED, TOO_WIDE, on_paper, on_screens
 from tests.e2e.pages import FORMULAS, KNOBS, opened_up, pages_of, watch
 
-try:
-    from tests.e2e import axe
-except pytest.skip.Exception:  # its package is not installed
-    axe = None
-
 PHONE = {"width": 390, "height": 850}
 BROKEN = "[...document.images].filter((i) => i.src && i.complete && !i.naturalWidth).map((i) => i.src)"
 
@@ -38,7 +33,7 @@ class Seen:
 
 
 @pytest.fixture(scope="module", params=["built_book", "small_book"])
-def seen(request, browser) -> Seen:
+def seen(request, browser, axe) -> Seen:
     """Of the book, and of the small one, in which axe looks at every element, also at those of one make."""
     html = request.getfixturevalue(request.param)
     found = Seen(looks=set() if request.param == "built_book" else None)
@@ -47,12 +42,12 @@ def seen(request, browser) -> Seen:
     tab = context.new_page()  # one for all: its process has the theme's scripts compiled
     faults = watch(tab)
     for path in pages_of(html):
-        visit(tab, path, path.relative_to(html), found, faults)
+        visit(tab, path, path.relative_to(html), found, faults, axe)
     context.close()
     return found
 
 
-def visit(page, path: Path, name: Path, found: Seen, faults: list[str]) -> None:
+def visit(page, path: Path, name: Path, found: Seen, faults: list[str], axe) -> None:
     """Open one page and add what is wrong with it; `faults` are those that the tab has told and nobody taken."""
     page.set_viewport_size(PHONE)
     page.goto(path.as_uri())
@@ -86,7 +81,7 @@ def test_every_page_fits_a_phone(seen):
     assert seen.phone == []
 
 
-def test_no_page_has_a_serious_violation(seen):
+def test_no_page_has_a_serious_violation(seen, axe):
     if axe is None:
         pytest.skip("axe-playwright-python is not installed")
     assert seen.violations == []

@@ -5,11 +5,6 @@ import pytest
 from tests.e2e.fits import TOO_WIDE
 from tests.e2e.pages import opened_up
 
-try:
-    from tests.e2e import axe
-except pytest.skip.Exception:  # its package is not installed
-    axe = None
-
 CHAPTER, ASKED = "chapters/01_fixture.html", "chapters/02_asked.html"
 # by the beginning of the address: the page, the words of the link, and what is shown
 SHOWN = {
@@ -58,7 +53,7 @@ def test_a_reference_shows_what_it_leads_to(open_page, small_book, address):
     assert page.faults == []
 
 
-def test_the_mouse_may_move_onto_what_is_shown(open_page, small_book):
+def test_the_mouse_may_move_onto_what_is_shown(open_page, small_book, axe):
     page = open_page(small_book / CHAPTER)
     page.locator("a[href*='term-Power']").hover()
     link = page.locator(f"{BOX} a[href$='term-Root']")
@@ -77,12 +72,6 @@ def test_a_finger_follows_the_link_at_once(open_page, small_book):
     assert page.locator(BOX).count() == 0
 
 
-try:
-    from tests.e2e import axe
-except pytest.skip.Exception:  # its package is not installed
-    axe = None
-
-
 def test_a_cell_leads_to_the_code_that_it_uses_and_the_code_back(open_page, small_book):
     page = open_page(small_book / "chapters/01_fixture.html", offline=True)
     lines = page.locator(".bnn-source")
@@ -96,7 +85,7 @@ def test_a_cell_leads_to_the_code_that_it_uses_and_the_code_back(open_page, smal
     assert page.faults == []
 
 
-def test_a_page_of_code_fits_a_phone_and_is_accessible(open_page, small_book):
+def test_a_page_of_code_fits_a_phone_and_is_accessible(open_page, small_book, axe):
     page = open_page(small_book / "_modules/chapters/fixture/shapes.html", width=390, offline=True)
     opened_up(page)
     assert page.evaluate(TOO_WIDE) == []

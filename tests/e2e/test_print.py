@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -48,17 +49,22 @@ HOLLOW = """() => [...document.querySelectorAll(".bd-article :is(.cell_input, .c
 
 
 @pytest.fixture(scope="module")
-def small_project(small_book) -> Project:
+def project(small_book) -> Project:
     return Project(small_book.parents[1])
 
 
-@pytest.fixture(scope="module")
-def pdf(chromium, small_project) -> PdfReader:
-    command = [sys.executable, "-m", "book", "pdf"]  # in its own process: this one's Playwright is taken
-    done = subprocess.run(command, cwd=small_project.root, capture_output=True, text=True, check=False)
+def made(project: Project, kind: str) -> Path:
+    """The book as one file of a kind, as the command of the same name makes it."""
+    command = [sys.executable, "-m", "book", kind]  # in its own process: this one's Playwright is taken
+    done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert str(small_project.build / "book.pdf") in done.stdout
-    return PdfReader(small_project.build / "book.pdf")
+    assert str(project.build / f"book.{kind}") in done.stdout
+    return project.build / f"book.{kind}"
+
+
+@pytest.fixture(scope="module")
+def pdf(chromium, project) -> PdfReader:
+    return PdfReader(made(project, "pdf"))
 
 
 def words(pdf: PdfReader) -> list[str]:
@@ -99,10 +105,10 @@ def test_a_screen_reader_finds_headings_tables_and_lists(pdf):
     assert {"/H1", "/H2", "/P", "/Table", "/TH", "/TD", "/L", "/Link", "/Figure"} <= kinds
 
 
-def test_hints_and_solutions_come_after_the_exercises(pdf, small_project):
+def test_hints_and_solutions_come_after_the_exercises(pdf, project):
     order = ["What is", "Compute", "Hints and solutions", "Hint for Exercise 1.1", "Every factor is zero."]
     order += ["Solution to Exercise 1.1", "Zero, whatever the degree.", "Solution to Exercise 1.2"]
-    whole = Whole(small_project)
+    whole = Whole(project)
     text = " ".join(whole.articles["chapters/01_fixture"].get_text().split())
     places = [text.rindex(part) for part in order]
     assert places == sorted(places)
@@ -159,8 +165,8 @@ def test_paper_is_light_whatever_the_mode(open_page, small_book):
     assert page.evaluate(dark) == screen
 
 
-def test_without_chromium_the_command_says_what_to_do(small_project, monkeypatch, capsys):
-    monkeypatch.chdir(small_project.root)
+def test_without_chromium_the_command_says_what_to_do(project, monkeypatch, capsys):
+    monkeypatch.chdir(project.root)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.delenv("CHROMIUM", raising=False)
     assert printing.main([]) == 1
@@ -181,17 +187,8 @@ MATHML = "{http://www.w3.org/1998/Math/MathML}"
 
 
 @pytest.fixture(scope="module")
-def project(small_book) -> Project:
-    return Project(small_book.parents[1])
-
-
-@pytest.fixture(scope="module")
 def epub(chromium, project) -> zipfile.ZipFile:
-    command = [sys.executable, "-m", "book", "epub"]
-    done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert str(project.build / "book.epub") in done.stdout
-    return zipfile.ZipFile(project.build / "book.epub")
+    return zipfile.ZipFile(made(project, "epub"))
 
 
 @pytest.fixture(scope="module")

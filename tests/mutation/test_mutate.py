@@ -53,7 +53,7 @@ TWICE = Mutant("twice", "bnnlib/maths.py", "x + x", "x - x", "sign", "twice noth
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    """A tree in git, whose one result impactes `twice`."""
+    """A tree in git, whose one result reaches `twice`."""
     root = tmp_path / "tree"
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -51,13 +51,13 @@ def publish(project: Project, made: dict[str, dict], html: Path) -> None:
         (html / "_sources" / f"{companion.NAME}.zip").write_bytes(companion.archive(project, texts))
 
 
-def changed(path: Path) -> bool:
-    """Whether a learner has changed the sources of a notebook that `offer` wrote."""
+def state(path: Path) -> tuple[str | None, bool]:
+    """The edition that a learner's notebook started from, and whether a learner has changed its sources since."""
     try:
         notebook = read_notebook(path)
-        return fingerprint(notebook) != notebook["metadata"]["bnn_learner"]["sources"]
+        return (begun := _version(notebook)), fingerprint(notebook) != begun
     except (BookError, KeyError):  # half saved, or of another making: not ours to overwrite
-        return True
+        return None, True
 
 
 def offer(made: dict[str, dict], folder: Path, say=print) -> list[Path]:
@@ -72,11 +72,12 @@ def offer(made: dict[str, dict], folder: Path, say=print) -> list[Path]:
         path = folder / Path(name).name
         paths.append(path)
         beside = path.with_suffix(".new.ipynb")
-        if not path.exists() or not changed(path):
-            if not path.exists() or _begun_from(path) != _version(notebook):
+        begun, changed = state(path) if path.exists() else (None, False)
+        if not changed:
+            if begun != _version(notebook):
                 path.write_text(as_json(notebook), encoding="utf-8")
             beside.unlink(missing_ok=True)
-        elif _begun_from(path) != _version(notebook):
+        elif begun != _version(notebook):
             beside.write_text(as_json(notebook), encoding="utf-8")
             say(f"{path.name} holds your changes and was left alone; the chapter's new edition is {beside.name}.")
     return paths
@@ -84,11 +85,3 @@ def offer(made: dict[str, dict], folder: Path, say=print) -> list[Path]:
 
 def _version(notebook: dict) -> str:
     return notebook["metadata"]["bnn_learner"]["sources"]
-
-
-def _begun_from(path: Path) -> str | None:
-    """The edition that the learner's notebook started from."""
-    try:
-        return _version(read_notebook(path))
-    except (BookError, KeyError):
-        return None

@@ -9,7 +9,7 @@ import pytest
 from book.display.exercises import Exercise, registry
 from book.editions.learner.names import Names
 from book.editions.learner.notebook import edition
-from book.editions.learner.write import as_json, changed, offer
+from book.editions.learner.write import as_json, offer, state
 from tests.book.editions.test_learner_text import HERE as PAGE
 from tests.book.editions.test_learner_text import label
 
@@ -145,7 +145,7 @@ def test_what_a_learner_wrote_is_not_overwritten(make_notebook, tmp_path):
     mine = json.loads(path.read_text())
     mine["cells"][3]["source"] = ["PROFILE = 'book'"]
     path.write_text(json.dumps(mine))
-    assert changed(path)
+    assert state(path)[1]
 
     offer(first, tmp_path, said.append)  # the same edition again: nothing to say
     assert said == []

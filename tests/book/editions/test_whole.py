@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 from book.editions.epub import STYLED, Parts, styled
 from book.editions.landing import publish
 from book.editions.project import Project
-from book.editions.reports import fold
+from book.editions.report_tables import fold
 from book.editions.whole import CALL, FOR_HANDS, Whole, leave_out_folds, parts, stop
 
 

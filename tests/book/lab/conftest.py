@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from book.lab import catalog, claims, keys, provenance
+from book.lab import catalog, claim_rows, keys, provenance, runner
 from tests.book.lab.packs import Pack
 from tests.patience import outcome
 
@@ -83,6 +83,20 @@ def tiny(tmp_path, monkeypatch) -> Tiny:
 
 
 @pytest.fixture
+def interrupting(monkeypatch):
+    """A function that lets the next run be interrupted after its first cell."""
+    progress = runner._progress
+
+    def first(outcomes, total):
+        for one in progress(outcomes, total):
+            yield one
+            monkeypatch.setattr(runner, "_progress", progress)
+            raise KeyboardInterrupt
+
+    return lambda: monkeypatch.setattr(runner, "_progress", first)
+
+
+@pytest.fixture
 def pack(tiny, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(catalog, "modules", lambda: ["probed.job"])
@@ -98,10 +112,13 @@ def stored(monkeypatch):
 
     def store(*rows, overlap=0.0):
         rows = [{"replicates": list(range(one["n"]))} | one for one in rows]
-        monkeypatch.setattr(
-            claims, "_rows", lambda name, profile=None: [one for one in rows if one["experiment"] == name]
-        )
-        monkeypatch.setattr(claims, "unlisted", lambda name, metric: [])
+
+        def found(name, profile=None):
+            at = (profile, None)  # rows without a profile are of any
+            return [one for one in rows if one["experiment"] == name and (not profile or one.get("profile") in at)]
+
+        monkeypatch.setattr(claim_rows, "_rows", found)
+        monkeypatch.setattr(claim_rows, "unlisted", lambda name, metric: [])
         monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(overlap=overlap))
 
     return store

@@ -3,7 +3,7 @@
 import pytest
 
 from bnnlib._files import StoreError
-from book.lab.claims import Evidence, Row
+from book.lab.claim_rows import Evidence, Row
 from tests.book.rows import numbers, row
 
 FOUR = (0.5, 1.0, 1.5, 1.0)  # mean 1, sd .408248, s.e. .204124, times t(3) = 3.182446 half a width of .649614
@@ -237,3 +237,10 @@ def test_survivors_of_diverged_replicates_decide_nothing(stored, behind, values)
     stored(ours, theirs)
     found = _measured(method="M", minus="N", says="above", comparable="an order")
     assert found == Evidence(f"an-experiment, a, {behind}, rmse_test: {word}")
+
+
+def test_a_pair_whose_other_half_has_another_profile_alone_has_no_say(stored):
+    stored(numbers((3.0, 4.0, 5.0)), numbers((1.0, 2.0, 3.0), "N", profile="paper"))
+    assert _measured(method="M", minus="N", says="above") == Evidence(
+        "an-experiment, a, M, rmse_test, less N", why="no pairs of replicates at the book profile"
+    )

@@ -7,7 +7,8 @@ import pytest
 from bnnlib._files import StoreError
 from book import lab, studies
 from book.lab import catalog, claims
-from book.lab.claims import Claim, Row, _why
+from book.lab.claim_rows import Row
+from book.lab.claims import Claim, _why
 from tests.book.rows import numbers, row
 
 GOOD = """[[claim]]

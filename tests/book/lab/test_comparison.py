@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from book import lab
-from book.lab import Cell, CellResult, Experiment, catalog, claims, comparison
+from book.lab import Cell, CellResult, Experiment, catalog, claim_rows, comparison
 from book.lab.causes import Shown
 
 NAME = "svbnn-simulation-2"
@@ -274,7 +274,7 @@ def test_rows_of_a_better_profile_that_has_begun_take_the_others_place(home, mon
     assert list(lab.stored_values(*cell, "rmse_test", "book")) == [2.0]
     assert "profile paper" in str(lab.number(lab.stored_values(*cell, "rmse_test").mean()).origin)
     assert lab.paired_difference(*cell, "VD", "rmse_test")[::2] == (0.0, 1), "a pair is of one profile"
-    claims._rows.cache_clear()
-    (said,) = claims.Row(NAME, method="SVBNN", metric="rmse_test", minus="VD", says="below").evidence()
-    claims._rows.cache_clear()
+    claim_rows._rows.cache_clear()
+    (said,) = claim_rows.Row(NAME, method="SVBNN", metric="rmse_test", minus="VD", says="below").evidence()
+    claim_rows._rows.cache_clear()
     assert said.text.endswith("rmse_test, less VD: 0 (n = 1)") and said.holds is None

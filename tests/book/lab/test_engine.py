@@ -10,14 +10,14 @@ from collections import Counter
 import psutil
 import pytest
 
-from book import lab
+from book import forks, lab
 from book.lab import StoreError, catalog, load_result
 from book.lab.all_experiments import run_all
 from book.lab.plan import Plan
 from tests.patience import outcome, wait_for
 
 distributed = pytest.importorskip("distributed")
-from book.lab.cluster import _held_interrupts, _local, noted_interrupts  # noqa: E402 - needs Dask
+from book.lab.cluster import _local, noted_interrupts  # noqa: E402 - needs Dask
 
 pytestmark = pytest.mark.slow
 
@@ -180,7 +180,7 @@ def test_an_interrupt_at_the_start_is_noted_and_does_not_reach_what_is_started()
     asks = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
     started = []
     with pytest.raises(KeyboardInterrupt), noted_interrupts() as answer:
-        with _held_interrupts():
+        with forks.out_of_reach(signal.SIGALRM):
             os.kill(os.getpid(), signal.SIGINT)
             started.append(subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True).stdout)
         answer()

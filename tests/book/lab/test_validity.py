@@ -10,7 +10,6 @@ from book.__main__ import main
 from book.lab import history, load_result, provenance, runner, validity, verify
 from book.lab.store import result_path, save_result
 from tests.book.lab.packs import MATHS
-from tests.book.lab.test_runner import interrupting
 
 
 def _result():
@@ -30,8 +29,8 @@ def test_a_run_leaves_the_probes_of_the_code_that_it_ran(pack):
     assert runner.run("probed", "smoke")["probes"] == []
 
 
-def test_an_interrupted_run_leaves_no_probe_and_the_next_one_does(pack, monkeypatch):
-    interrupting(monkeypatch, after=1)
+def test_an_interrupted_run_leaves_no_probe_and_the_next_one_does(pack, interrupting):
+    interrupting()
     with pytest.raises(KeyboardInterrupt):
         pack.run()
     assert len(_result()["cells"]) == 1 and _result()["probes"] == []
