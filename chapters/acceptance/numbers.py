@@ -1,6 +1,7 @@
 """Numbers from the store that the chapter on the Metropolis-Hastings view says in its text."""
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from chapters.acceptance.figures.results import (
     crossings,
     crossings_in_evaluations,
 )
+from chapters.shared.said import average, holds, told
 
 WIDE, NARROW = "start sd 3", "start sd 1"
 SETS = ("Heart", "Australian", "German")
@@ -50,13 +52,11 @@ def _six(rows: Rows) -> dict[str, str]:
     own, exact = (replicates(rows, WIDE, "VI", metric) for metric in ("acceptance_chain", "acceptance"))
     assert (own > exact).all(), "in every run the chain of VI reports more than it has on exact points"
     modes = replicates(rows, WIDE, "VI", "modes_found")
-    said["six-modes-VI"] = lab.number(modes.mean() if len(modes) else None, "{:.1f}")
+    said["six-modes-VI"] = average(modes, "{:.1f}")
     said["six-single"] = lab.number((modes == 1).sum() if len(modes) else None)
     assert not len(modes) or own[modes == 1].min() > 98, "runs with one mode report nearly 100 %"
     for key, method in (("six-gap", RATE), ("six-gap-bound", "Symmetric KL")):
-        pair = "mh-six-gaussians", WIDE, method, "VI", "acceptance"
-        said[key] = lab.difference(*pair, 1)
-        assert lab.shows(lab.paired_difference(*pair), 1), f"six Gaussians: {method} has a higher rate than VI"
+        said[key] = told("mh-six-gaussians", WIDE, method, "VI", "acceptance", sign=1, digits=1)
         own, exact = (replicates(rows, WIDE, method, metric) for metric in ("acceptance_chain", "acceptance"))
         assert (own > exact).all(), f"in every run the chain of {method} reports more than it has on exact points"
         if method == RATE:
@@ -64,8 +64,7 @@ def _six(rows: Rows) -> dict[str, str]:
             assert not len(lost) or lost.sum() == 1, "one run by the rate lost a mode"
             for name, found in (("own", own), ("exact", exact)):
                 said[f"six-lost-{name}"] = lab.number(found[lost][0] if len(lost) else None, "{:.0f}")
-    inside = lab.paired_difference("mh-six-gaussians", NARROW, "Symmetric KL", "VI", "acceptance")
-    assert lab.shows(inside, 0), "from inside the bound's gain is not decided"
+    holds("mh-six-gaussians", NARROW, "Symmetric KL", "VI", "acceptance", sign=0)
     return said
 
 
@@ -76,18 +75,16 @@ def _markov() -> dict[str, str]:
     assert not len(walk) or walk.max() < 5, "from a random walk every run ends with tiny steps"
     rates, high = (lab.stored_values("mh-markov", setting, RATE, "acceptance") for setting in where)
     changes = lab.stored_values("mh-markov", where[1], RATE, "mode_changes")
+    bound = lab.stored_values("mh-markov", where[0], "Symmetric KL", "step_share")
+    without = lab.stored_values("mh-markov", "six Gaussians, without x", RATE, "acceptance")
     assert not len(wide) or wide.min() > 5, "from a wide start no run ends with tiny steps"
     near = changes[high > 99]
     assert ((near == 0) | (near > 50)).all(), "near one a run keeps its mode, or leaves it most times"
     return {
         "markov-high": lab.number(len(near) if len(high) else None, of=[high, changes]),
         "markov-steps": lab.mean(walk, "{:.1f}"),
-        "markov-steps-bound": lab.mean(
-            lab.stored_values("mh-markov", where[0], "Symmetric KL", "step_share"), "{:.1f}"
-        ),
-        "markov-without": lab.mean(
-            lab.stored_values("mh-markov", "six Gaussians, without x", RATE, "acceptance"), "{:.1f}"
-        ),
+        "markov-steps-bound": lab.mean(bound, "{:.1f}"),
+        "markov-without": lab.mean(without, "{:.1f}"),
         "markov-rate": lab.mean(rates, "{:.1f}"),
         "markov-wide": lab.number(len(wide) or None, of=[wide]),
     }
@@ -99,14 +96,12 @@ def _batches() -> dict[str, str]:
     for name in ("Heart", "German"):
         lost = {}
         full = "mh-minibatches", f"{name}, full batch", RATE, "Symmetric KL", "acceptance"
-        texts[f"mini-{name}-full"] = lab.difference(*full)
-        assert lab.shows(lab.paired_difference(*full), 1), "with all rows the rate is ahead"
+        texts[f"mini-{name}-full"] = told(*full, sign=1, words="with all rows the rate is ahead")
         for key, mode in (("", "mini-batches"), ("-exact", "mini-batches, exact test")):
             pair = "mh-minibatches", f"{name}, {mode}", "Symmetric KL", RATE
-            texts[f"mini-{name}{key}"] = lab.difference(*pair, "acceptance", 1)
-            ahead = lab.shows(lab.paired_difference(*pair, "acceptance"), int((name, key) != ("Heart", "-exact")))
-            less = lab.shows(lab.paired_difference(*pair, "acceptance_lost"), -1)
-            assert ahead and less, "the bound loses less to mini-batches everywhere, and is ahead in three of four"
+            ahead = int((name, key) != ("Heart", "-exact"))  # in three of four
+            texts[f"mini-{name}{key}"] = told(*pair, "acceptance", sign=ahead, digits=1)
+            holds(*pair, "acceptance_lost", sign=-1, words="the bound loses less to mini-batches everywhere")
             for who, method in (("rate", RATE), ("bound", "Symmetric KL")):
                 lost[who, key] = lab.stored_values(*pair[:2], method, "acceptance_lost")
                 texts[f"mini-{name}{key}-{who}"] = lab.mean(lost[who, key], "{:.1f}")
@@ -117,18 +112,13 @@ def _batches() -> dict[str, str]:
 
 
 def _logistic(rows: Rows) -> dict[str, str]:
-    plan = next(
-        cell.params
-        for cell in lab.get("mh-logistic").profiles["book"]()
-        if (cell.setting, cell.method) == ("German", "all methods")
-    )
+    planned = {(cell.setting, cell.method): cell.params for cell in lab.get("mh-logistic").profiles["book"]()}
+    plan = planned["German", "all methods"]
     evaluations = plan["steps"] * plan["batch_size"]
     said, earlier, shorter, ready, both, counted, bound, later = {}, [], [], [], [], [], [], []
     for name in SETS:
         for method in (RATE, "Symmetric KL"):
-            pair = "mh-logistic", name, method, "VI", "acceptance"
-            said[f"{name}-gap-{method}"] = lab.difference(*pair)
-            assert lab.shows(lab.paired_difference(*pair), 1), f"{name}: {method} is accepted more often than VI"
+            said[f"{name}-gap-{method}"] = told("mh-logistic", name, method, "VI", "acceptance", sign=1)
         draws = {method: crossings(rows, name, method) for method in METHODS}
         runs = {method: lab.stored_values("mh-logistic", name, method, "seconds_training") for method in draws}
         said |= {f"{name}-crossing-{method}": _range(draws[method], runs[method]) for method in (RATE, "VI")}
@@ -152,8 +142,7 @@ def _logistic(rows: Rows) -> dict[str, str]:
             for one in ("Laplace", "HMC")
         )
         ready += (first < hmc).tolist()
-        worth = lab.paired_difference("mh-logistic", name, "Laplace", "HMC", "ess_share_geyer")
-        assert lab.shows(worth, -1), f"{name}: a draw of Laplace is worth less than one of HMC"
+        holds("mh-logistic", name, "Laplace", "HMC", "ess_share_geyer", sign=-1)
         earlier += [theirs < ours for ours, theirs in zip(draws[RATE], draws["VI"], strict=True)]
     assert not earlier or sum(earlier) > len(earlier) / 2, "variational inference has paid earlier in most runs"
     assert all(ready), "in every run Laplace, then HMC has some thousands of draws, before the learning is done"
@@ -161,18 +150,14 @@ def _logistic(rows: Rows) -> dict[str, str]:
     assert all(counted), "counted by evaluations, the rate has paid earlier than variational inference in every run"
     for key, flags in (("earlier", earlier), ("shorter", shorter), ("counted", counted)):
         said[key] = lab.number(f"{sum(flags)} of {len(flags)}" if flags else None, of=both)
-    errors = [
-        value
-        for name in SETS
-        for method in METHODS
-        for metric in ("mean_error", "sd_error")
-        for value in replicates(rows, name, method, metric)
-    ]
+    asked = product(SETS, METHODS, ("mean_error", "sd_error"))
+    errors = [value for one in asked for value in replicates(rows, *one)]
     assert not errors or max(errors) < 0.05, "logistic regression: moments within 0.05 posterior sds of long HMC"
     # "within": rounded up
     said["moments"] = lab.number(np.ceil(1000 * max(errors)) / 1000 if errors else None, "{:.3f}")
-    laid = [row for row in rows if row["published"] is not None and row["profile"] not in (None, "smoke")]
-    laid = [row for row in laid if row["mean"] is not None]
+    laid = [
+        row for row in rows if None not in (row["published"], row["mean"]) and row["profile"] not in (None, "smoke")
+    ]
     said["published"] = lab.number(len(laid) or None)
     agreeing = sum(row["verdict"].startswith("agrees") for row in laid)
     said["published-agree"] = lab.number(agreeing if laid else None)
@@ -226,11 +211,8 @@ def _worth() -> dict[str, str]:
     said = {"worth-VI-HMC": lab.number(more or None, of=[one[0] for one in beside])}
     for other, rules in (("VI", ("geyer", "threshold", "batch_means")), ("HMC", ("geyer",))):
         for rule in rules:
-            every = [
-                lab.paired_difference("mh-logistic", name, method, other, f"ess_share_{rule}")
-                for name in SETS
-                for method in (RATE, "Symmetric KL")
-            ]
+            pairs = product(SETS, (RATE, "Symmetric KL"))
+            every = [lab.paired_difference("mh-logistic", *one, other, f"ess_share_{rule}") for one in pairs]
             stored = [one for one in every if one[2]]
             more = sum(lab.shows(one, 1) for one in stored)
             assert all(lab.shows(one, 1) or lab.shows(one, 0) for one in stored), "nowhere is a draw worth less"
@@ -254,9 +236,7 @@ def _lenet(rows: Rows) -> dict[str, str]:
     said = {}
     for other in ("VI", "No entropy", "Adam"):
         for metric, digits, worse in (("accuracy", 2, -1), ("nll", 4, 1)):
+            sign = worse if other == "Adam" else 0  # by the bound nothing but a loss beside the network alone
             pair = "mh-lenet", LENET, "Symmetric KL", other, metric
-            said[f"lenet-{metric}-less-{other}"] = lab.difference(*pair, digits)
-            assert lab.shows(lab.paired_difference(*pair), worse if other == "Adam" else 0), (
-                "reduced LeNet: by the bound nothing is decided but a loss beside the network alone"
-            )
+            said[f"lenet-{metric}-less-{other}"] = told(*pair, sign=sign, digits=digits)
     return said

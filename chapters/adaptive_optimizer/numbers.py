@@ -14,6 +14,7 @@ from chapters.adaptive_optimizer.experiments.dynamics import FROM_DUAL, LENET
 from chapters.adaptive_optimizer.figures.images import settings
 from chapters.adaptive_optimizer.figures.results import ERROR, EXAMPLES, METHODS
 from chapters.adaptive_optimizer.problems import PROBLEMS
+from chapters.shared.said import average, less
 
 AVO, DENSE, MAGNITUDE = "AVO", "AVO, dense", "magnitude"
 EVERY_LAYER = "AVO, every layer"
@@ -124,7 +125,7 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
         for method in (AVO, WARM_UPS[1]):
             said[f"lost-{number}-{method}"] = counted(_found(rows, name, method, "false_negatives") > 0)
         kept = _found(rows, name, WARM_UPS[1], "false_positives")
-        said[f"kept-{number}"] = lab.number(kept.mean() if len(kept) else None, "{:.0f}")
+        said[f"kept-{number}"] = average(kept, "{:.0f}")
     noisy, quiet = (
         _joined([_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES])
         for method in (AVO, "AVO, no noise")
@@ -197,7 +198,7 @@ def _dynamics() -> dict[str, str]:
         known = [one.mean() for one in saved if len(one)]
         said[metric] = lab.number(f"{min(known):.0f} to {max(known):.0f}" if known else None, of=saved)
     own = _saved(f"{LENET}, scale from its dual", FROM_DUAL, "peak_bytes")
-    said["peak-dual"] = lab.number(own.mean() if len(own) else None, "{:.0f}", of=[own])
+    said["peak-dual"] = average(own, "{:.0f}")
     stored = np.concatenate([_saved(setting, "AVO step", "peak_bytes") for setting in settings])
     assert not len(own) or own.min() > 100.0 / 3.0 > stored.max(), "only with a scale from its dual a third is saved"
     for number, name in enumerate(EXAMPLES, start=1):
@@ -261,13 +262,12 @@ def _images() -> dict[str, str]:
         said[f"less-magnitude-{place}"] = difference(*gap, "{:.1f}")
     first, *others = settings("ResNet20")
     for setting in others:
-        gap = _gap(*(lab.stored_values(CIFAR, one, AVO, "accuracy") for one in (setting, first)))
+        gap = less(*(lab.stored_values(CIFAR, one, AVO, "accuracy") for one in (setting, first)))
         assert lab.shows(gap, 0), f"{setting}: no decided difference to fewer zeros"
     dense = lab.stored_values(CIFAR, first, DENSE, "accuracy")
-    for setting in settings("ResNet20"):
-        gap = _gap(lab.stored_values(CIFAR, setting, AVO, "accuracy"), dense)
-        assert lab.shows(gap, -1), f"{setting}: the method loses accuracy"
-    said["less-dense"] = difference(*_gap(lab.stored_values(CIFAR, first, AVO, "accuracy"), dense), "{:.1f}")
+    lost = {one: less(lab.stored_values(CIFAR, one, AVO, "accuracy"), dense) for one in settings("ResNet20")}
+    assert all(lab.shows(gap, -1) for gap in lost.values()), "the method loses accuracy in every setting"
+    said["less-dense"] = difference(*lost[first], "{:.1f}")
     said["dense"] = lab.mean(dense, "{:.1f}")
     said["aligned-zeros"] = lab.mean(lab.stored_values(CIFAR, ALIGNED, AVO, "zeros"), "{:.1f}")
     said["aligned"] = lab.mean(lab.stored_values(CIFAR, ALIGNED, DENSE, "accuracy"), "{:.1f}")
@@ -283,7 +283,7 @@ def _images() -> dict[str, str]:
         )
     )
     known = len(aligned) == len(ahead) >= 3
-    assert not known or lab.shows(_gap(aligned, ahead), 1), "with a clock from 0 the method loses less"
+    assert not known or lab.shows(less(aligned, ahead), 1), "with a clock from 0 the method loses less"
     (large,) = settings("ResNet-18")
     said["zeros-18"] = lab.mean(lab.stored_values(CIFAR, large, AVO, "zeros"), "{:.1f}")
     for key, method in (("less-dense", AVO), ("magnitude", MAGNITUDE)):
@@ -291,10 +291,3 @@ def _images() -> dict[str, str]:
         assert n <= 1, "the text speaks of one run of ResNet-18"
         said[f"{key}-18"] = lab.number(lost if n else None, "{:.1f}", runs=n)
     return {f"cifar-{key}": text for key, text in said.items()}
-
-
-def _gap(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float, int]:
-    """Mean difference of runs of the same seeds, its standard error, and their number."""
-    if len(ours) != len(theirs) or not len(ours):
-        return lab.estimate([])
-    return lab.estimate(ours - theirs)

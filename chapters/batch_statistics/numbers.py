@@ -15,6 +15,7 @@ from chapters.batch_statistics.experiments.images import _distance
 from chapters.batch_statistics.experiments.real_noise import HEATS, REAL
 from chapters.batch_statistics.experiments.whole_batches import EPOCHS, STORED, WHOLE
 from chapters.batch_statistics.figures.results import CONTROL, PLACES
+from chapters.shared.said import Gap, average, less
 
 NETWORKS = {"lenet": "LeNet-5", "vgg": "VGG-11", "resnet": "ResNet-18"}
 DEEP = ("vgg", "resnet")
@@ -63,10 +64,9 @@ def _difference(place: str, method: str, other: str, metric: str) -> str:
     return lab.difference(*_where(place), method, other, metric, _digits(metric))
 
 
-def _across(place: str, method: str, metric: str, other: str, other_metric: str) -> tuple[float, float, int]:
+def _across(place: str, method: str, metric: str, other: str, other_metric: str) -> Gap:
     """(mean, standard error, networks) of one metric less another one, of methods on the same networks."""
-    ours, theirs = _values(place, method, metric), _values(place, other, other_metric)
-    return lab.estimate(ours - theirs if len(ours) == len(theirs) else [])
+    return _apart(_where(place), method, metric, other, other_metric)
 
 
 def _published(rows: Rows) -> dict[str, str]:
@@ -94,10 +94,9 @@ def _gains() -> dict[str, str]:
     return texts | {"gain-lenet-up": lab.number(up, of=pair), "gain-short-auroc": lab.gap(*_short("auroc"), 2)}
 
 
-def _short(metric: str) -> tuple[float, float, int]:
+def _short(metric: str) -> Gap:
     """SBN less BN on the networks of LeNet-5 with 5 epochs: (mean, standard error, networks)."""
-    short = [lab.stored_values("sbn-mnist", "LeNet-5", method, metric, "book") for method in ("SBN", "BN")]
-    return lab.estimate(np.subtract(*short) if len(short[0]) == len(short[1]) else [])
+    return less(*(lab.stored_values("sbn-mnist", "LeNet-5", method, metric, "book") for method in ("SBN", "BN")))
 
 
 def _controls() -> dict[str, str]:
@@ -111,8 +110,8 @@ def _controls() -> dict[str, str]:
     for place in NETWORKS:
         for what in ("margin", "spread"):
             for kind in KINDS:
-                value = _mean(place, CONTROL, f"{what}_{kind}")
-                texts[f"{what}-{place}-{kind}"] = lab.number(value, "{:.1f}" if what == "margin" else "{:.2f}")
+                values = _values(place, CONTROL, f"{what}_{kind}")
+                texts[f"{what}-{place}-{kind}"] = average(values, "{:.1f}" if what == "margin" else "{:.2f}")
     return texts
 
 
@@ -142,8 +141,8 @@ def _whole() -> dict[str, str]:
             for metric, digits in (("nll", 4), ("entropy_unknown", 3), ("auroc", 2)):
                 place = f"whole-{epochs}-{key}-{metric.partition('_')[0]}"
                 texts[place] = lab.difference("sbn-batches", setting, method, WHOLE, metric, digits)
-            value = _average("sbn-batches", setting, method, "tv_whole")
-            texts[f"whole-{epochs}-{key}-tv"] = lab.number(value, "{:.1f}")
+            away = lab.stored_values("sbn-batches", setting, method, "tv_whole")
+            texts[f"whole-{epochs}-{key}-tv"] = average(away, "{:.1f}")
         texts[f"whole-{epochs}-real"] = lab.difference("sbn-batches", setting, REAL, "SBN", "auroc")
     return texts
 
@@ -161,24 +160,23 @@ def _noise() -> dict[str, str]:
     texts["again-beyond-T4"] = lab.difference(*AGAIN, REAL, "SBN", "auroc_T4")
     for short, method in (("sbn", "SBN"), ("real", REAL)):
         for what, kind in product(("margin", "spread"), KINDS):
-            value = _average(*AGAIN, method, f"{what}_{kind}")
-            texts[f"again-{short}-{what}-{kind}"] = lab.number(value, "{:.1f}" if what == "margin" else "{:.2f}")
+            values = lab.stored_values(*AGAIN, method, f"{what}_{kind}")
+            texts[f"again-{short}-{what}-{kind}"] = average(values, "{:.1f}" if what == "margin" else "{:.2f}")
     texts["again-draws-auroc"] = lab.difference(*AGAIN, "SBN", CONTROL, "auroc")
     sizes = _fit_sizes()
     texts |= {"again-batches": f"{sizes[1]:,}", "again-perfect": f"{perfect_tail(*sizes):.3f}"}
     return texts | {f"again-{short}": lab.number(_worst(what), "{:.3f}") for short, what in LAWS.items()}
 
 
-def _apart(place: tuple[str, str], method: str, metric: str, other: str, other_metric: str) -> tuple[float, float, int]:
-    """As `_across`, of networks that were trained again."""
-    ours, theirs = lab.stored_values(*place, method, metric), lab.stored_values(*place, other, other_metric)
-    return lab.estimate(ours - theirs if len(ours) == len(theirs) else [])
+def _apart(where: tuple[str, str], method: str, metric: str, other: str, other_metric: str) -> Gap:
+    """As `_across`, of an experiment and its setting."""
+    return less(lab.stored_values(*where, method, metric), lab.stored_values(*where, other, other_metric))
 
 
 def _worst(what: str) -> float | None:
     """The layer with the largest distance that nine tenths of its units stay below, in the mean over networks."""
-    found = [_average(*AGAIN, "SBN", f"ks_{what}_{layer}") for layer in (1, 2, 3)]
-    return None if None in found else max(found)
+    found = [lab.stored_values(*AGAIN, "SBN", f"ks_{what}_{layer}") for layer in (1, 2, 3)]
+    return max(one.mean() for one in found) if all(map(len, found)) else None
 
 
 def _fit_sizes() -> tuple[int, int]:
@@ -201,15 +199,6 @@ def perfect_tail(fit: int, fresh: int, units: int = 1_000) -> float:
     return float(_distance((new - seen.mean(0)) / seen.std(0, correction=0)).quantile(0.9))
 
 
-def _mean(place: str, method: str, metric: str) -> float | None:
-    return _average(*_where(place), method, metric)
-
-
-def _average(experiment: str, setting: str, method: str, metric: str) -> float | None:
-    values = lab.stored_values(experiment, setting, method, metric)
-    return values.mean() if len(values) else None
-
-
 def _claims() -> None:
     """What the text says of stored results: a run that disagrees is reported, and the page is built."""
 
@@ -217,11 +206,11 @@ def _claims() -> None:
         if not holds:
             warnings.warn(f"the stored results no longer say: {words}", stacklevel=4)
 
-    def says(gap: tuple[float, float, int], sign: int, words: str) -> None:
+    def says(gap: Gap, sign: int, words: str) -> None:
         """A decided sign, or 0 for none."""
         claim(lab.shows(gap, sign), words)
 
-    def paired(place: str, method: str, other: str, metric: str) -> tuple[float, float, int]:
+    def paired(place: str, method: str, other: str, metric: str) -> Gap:
         return lab.paired_difference(*_where(place), method, other, metric)
 
     for place in NETWORKS:
@@ -264,9 +253,9 @@ def _claims() -> None:
         says(rise, int(place == "lenet"), f"entropy, {place}: a rise is decided on LeNet-5 alone")
         own = _across(place, "BN", "auroc_scaled", "BN", "auroc")
         says(own, int(place != "vgg"), f"AUROC, {place}: a temperature raises it, undecided on VGG-11")
-        plain, ensemble = _mean(place, "BN", "auroc"), _mean(place, "DE", "auroc")
-        gain = paired(place, "SBN", "BN", "auroc")
-        claim(ensemble is None or ensemble - plain > gain[0], f"AUROC, {place}: an ensemble gains more")
+        plain, ensemble = (_values(place, one, "auroc") for one in ("BN", "DE"))
+        more = not len(ensemble) or ensemble.mean() - plain.mean() > paired(place, "SBN", "BN", "auroc")[0]
+        claim(more, f"AUROC, {place}: an ensemble gains more")
     for metric in ("auroc", "nll"):
         says(paired("drawn", "SBN", "BN", metric), 0, f"{metric}, drawn classes: no difference")
     says(_across("drawn", "SBN", "auroc", "BN", "auroc_scaled"), -1, "drawn classes: a temperature gives more AUROC")
@@ -297,15 +286,15 @@ def _claims() -> None:
 def _again_claims(says: Callable, claim: Callable) -> None:
     """What the networks say that were trained again."""
 
-    def less(method: str, other: str, metric: str) -> tuple[float, float, int]:
+    def gap(method: str, other: str, metric: str) -> Gap:
         return lab.paired_difference(*AGAIN, method, other, metric)
 
     for metric in ("auroc", "auroc_scaled"):
-        says(less(REAL, "BN", metric), 0, f"{metric}, trained again: mini-batches are undecided beside BN")
+        says(gap(REAL, "BN", metric), 0, f"{metric}, trained again: mini-batches are undecided beside BN")
     for method, other in ((REAL, CONTROL), (REAL, "SBN"), ("SBN", CONTROL)):
-        says(less(method, other, "auroc"), 1, f"AUROC, trained again: {method} above {other}")
+        says(gap(method, other, "auroc"), 1, f"AUROC, trained again: {method} above {other}")
     for heat in HEATS:
-        says(less(REAL, "BN", f"auroc_T{heat:.0f}"), 0, f"AUROC, trained again: undecided at {heat} on both sides")
+        says(gap(REAL, "BN", f"auroc_T{heat:.0f}"), 0, f"AUROC, trained again: undecided at {heat} on both sides")
     for place in (AGAIN, AGAIN_FIVE):
         says(lab.paired_difference(*place, "SBN", "BN", "auroc"), 0, "AUROC, trained again: SBN is undecided beside BN")
         says(_apart(place, "BN", "nll_T4", REAL, "nll"), 1, "NLL, trained again: BN alone at 4 above mini-batches")
@@ -314,8 +303,8 @@ def _again_claims(says: Callable, claim: Callable) -> None:
         )
     for metric, sign in (("auroc", 1), ("auroc_scaled", 0), ("auroc_T2", 1), ("auroc_T4", 0)):
         says(lab.paired_difference(*AGAIN_FIVE, REAL, "BN", metric), sign, f"{metric}, five epochs again, beside BN")
-    says(less(REAL, "SBN", "auroc_scaled"), 0, "AUROC, trained again: with temperatures undecided beside SBN")
-    says(less(REAL, "SBN", "auroc_T4"), -1, "AUROC, trained again: SBN above mini-batches at 4")
+    says(gap(REAL, "SBN", "auroc_scaled"), 0, "AUROC, trained again: with temperatures undecided beside SBN")
+    says(gap(REAL, "SBN", "auroc_T4"), -1, "AUROC, trained again: SBN above mini-batches at 4")
     spreads = {
         method: [lab.stored_values(*AGAIN, method, f"spread_{kind}") for kind in KINDS] for method in (REAL, "SBN")
     }

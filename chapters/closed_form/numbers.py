@@ -14,26 +14,12 @@ from chapters.closed_form.experiments.orders import INSIDE, LONG, SHORT
 from chapters.closed_form.experiments.simulation_nets import ONE_HOME_PRIOR, PUBLISHED_PRIORS, READ_PRIOR
 from chapters.closed_form.experiments.simulations import ALPHAS_1, prior_name
 from chapters.closed_form.scales import drift
+from chapters.shared.said import Gap, average, holds, less, told
 
-EXPERIMENTS = (
-    "priors",
-    "influence",
-    "importance",
-    "selection",
-    "pruning",
-    "orders",
-    "uci",
-    "mnist",
-    "cifar10-mlp",
-    "vgg",
-    "lenet",
-    "start",
-)
-ORDERED = {
-    "mnist": "1200, as published",
-    "cifar10-mlp": "1200",
-    "vgg": "VGG-like",
-}  # networks on images that are pruned in three orders
+EXPERIMENTS = ("priors", "influence", "importance", "selection", "pruning", "orders", "uci")
+EXPERIMENTS += ("mnist", "cifar10-mlp", "vgg", "lenet", "start")
+# networks on images that are pruned in three orders
+ORDERED = {"mnist": "1200, as published", "cifar10-mlp": "1200", "vgg": "VGG-like"}
 DRIFTED = ORDERED | {"mnist": "1200"}  # `drift` is about uniform shares of the penalty
 RULES = ("BNN-VS-CV", "keep all", "keep none")
 CHOSEN = ("cv, pi=0.2", "cv, pi=0.5", "cv, pi=0.9")
@@ -41,7 +27,6 @@ UCI_SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein
 SMALL_SETS = ("boston", "concrete", "energy", "wine", "yacht")  # on which priors are compared
 _OTHER = f", {prior_name(ONE_HOME_PRIOR)}"
 SHARES = [f"{share:g}" for share in lenet.DROP_RATES if share]  # removed from the LeNets
-Gap = tuple[float, float, int]
 
 
 def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -60,12 +45,6 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
 
 def _mean(rows: Rows, setting: str, metric: str, method: str = "sBNN") -> float | None:
     return lab.stored_mean(rows, setting, method, metric)
-
-
-def _gap(name: str, setting: str, pair: tuple[str, str], metric: str, digits: int) -> tuple[str, Gap]:
-    """The paired difference of two methods as a text, and as `lab.shows` takes it."""
-    where = f"sbnn-{name}", setting, *pair, metric
-    return lab.difference(*where, digits), lab.paired_difference(*where)
 
 
 def _choice(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -111,8 +90,8 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
         for size, prior in product((10, 100), (read, "")):
             found = _correlation(rows, f"{kind}, D={size}", prior)
             lower = bool(prior) or (kind, size) == ("nonlinear", 100)
-            told = found is None or (found < 0.9 if lower else found > 0.95)
-            assert told, f"beside the published 0.9 to 0.95 the mean is elsewhere: {kind}, {size}{prior}"
+            as_told = found is None or (found < 0.9 if lower else found > 0.95)
+            assert as_told, f"beside the published 0.9 to 0.95 the mean is elsewhere: {kind}, {size}{prior}"
     for kind, size in product(("linear", "nonlinear"), (10, 100)):
         linear = _correlations(f"{kind}, D={size}", "", "LM")
         key = "correlation-lm" + ("-linear" if kind == "linear" else "") + ("-10" if size == 10 else "")
@@ -150,8 +129,8 @@ def _spreads() -> dict[str, str]:
             lab.stored_values("sbnn-importance-spread", f"{kind}, D={size}", "sBNN", "correlation_spread")
             for kind in ("linear", "nonlinear")
         )
-        told = lab.shows(lab.estimate(linear - other), int(size == 50))
-        assert told, "linear correlations vary more at fifty inputs, undecided at ten"
+        gap = lab.estimate(linear - other)
+        assert lab.shows(gap, int(size == 50)), "linear correlations vary more at fifty inputs, undecided at ten"
     return {"spread-sets": lab.number(len(linear) or None, of=[linear])}
 
 
@@ -182,32 +161,26 @@ def _selection(rows: Mapping[str, Rows]) -> dict[str, str]:
         f"selection-{key}": lab.number(_mean(selection, base, metric, method), f"{{:.{digits}f}}")
         for key, (metric, method, digits) in measured.items()
     }
-    text, gap = _gap("selection", base, ("BNN-VS", "BNN"), "mse_test", 2)
-    assert lab.shows(gap, -1), "the smaller network predicts better"
-    texts["selection-gain"] = text
+    name = "sbnn-selection"
+    texts["selection-gain"] = told(name, base, "BNN-VS", "BNN", "mse_test", sign=-1)
     for share in range(0, 100, 5):
-        gap = _gap("selection", f"D=100, alpha=2, pi={share / 100:g}", ("BNN-VS", "BNN"), "mse_test", 2)[1]
         side = -1 if 5 <= share <= 30 else int(share >= 55 and share != 65)
-        assert lab.shows(gap, side), f"the text tells otherwise of {share} active inputs"
-    gap = _gap("selection", "D=20, alpha=2, pi=0.2", ("BNN-VS", "BNN"), "mse_test", 2)[1]
-    assert lab.shows(gap, 0), "with twenty inputs the gain is undecided"
-    text, gap = _gap("selection", base, ("BNN-VS", "LM"), "selection_accuracy", 1)
-    assert lab.shows(gap, 0), "the choice of the linear model is not worse"
-    texts["selection-less-lm"] = text
-    for pi in (0.1, 0.2):
-        gap = _gap("selection", f"D=100, alpha=2, pi={pi:g}", ("BNN-VS", "BNN, inputs of LM"), "mse_test", 3)[1]
-        assert lab.shows(gap, 0), "neither choice of inputs is decided to predict better"
+        holds(name, f"D=100, alpha=2, pi={share / 100:g}", "BNN-VS", "BNN", "mse_test", sign=side)
+    holds(name, "D=20, alpha=2, pi=0.2", "BNN-VS", "BNN", "mse_test", sign=0)
+    texts["selection-less-lm"] = told(name, base, "BNN-VS", "LM", "selection_accuracy", sign=0, digits=1)
+    for pi in (0.1, 0.2):  # neither choice of inputs is decided to predict better
+        holds(name, f"D=100, alpha=2, pi={pi:g}", "BNN-VS", "BNN, inputs of LM", "mse_test", sign=0)
     chosen = {row["setting"] for row in selection if row["setting"].startswith("cv, ")}
-    each = [lab.stored_values("sbnn-selection", one, "BNN-VS-CV", "selection_accuracy") for one in sorted(chosen)]
+    each = [lab.stored_values(name, one, "BNN-VS-CV", "selection_accuracy") for one in sorted(chosen)]
     texts["cv-sets"] = lab.number(sum(map(len, each)) or None, of=each)
     texts["cv-below"] = lab.number(sum((values < 80).sum() for values in each) if each else None, of=each)
-    texts["cv-few"], gap = _gap("selection", CHOSEN[0], ("BNN-VS-CV", "keep none"), "selection_accuracy", 0)
-    assert lab.shows(gap, 1), "with few active inputs cross-validation is better than keeping none"
+    # with few active inputs cross-validation is better than keeping none
+    texts["cv-few"] = told(name, CHOSEN[0], "BNN-VS-CV", "keep none", "selection_accuracy", sign=1, digits=0)
     return texts
 
 
 def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
-    orders, first = rows["orders"], "by p*"
+    orders, first, ratio, name = rows["orders"], "by p*", "by |m| / sigma", "sbnn-orders"
     runs = lab.stored_values("sbnn-orders", LONG, first, "rmse_test_at_80")
     texts = {"orders-runs": lab.number(len(runs) or None, of=[runs])}
     for key, setting in (("short", SHORT), ("long", LONG), ("inside", INSIDE)):
@@ -215,32 +188,32 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
             texts[f"orders-noise-{key}"] = lab.number(_mean(orders, setting, "undetermined", first), "{:.0f}")
         if setting == INSIDE:
             continue
-        texts[f"orders-gap-{key}"], gap = _gap("orders", setting, (first, "by |m|"), "rmse_test_at_80", 2)
-        assert lab.shows(gap, int(key == "long")), "after long training p* is the worse order"
-        texts[f"orders-snr-{key}"], gap = _gap("orders", setting, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
-        assert lab.shows(gap, 1), "the ratio is better after both"
-    for setting, side in ((SHORT, 0), (LONG, -1), (INSIDE, -1)):
-        gap = _gap("orders", setting, (first, "by |m| / sigma"), "rmse_test_at_50", 3)[1]
-        assert lab.shows(gap, side), "with half removed p* is the better order after the long training, decided alone"
+        # after long training p* is worse than |m|, and after both worse than the ratio
+        for rule, other, side in (("gap", "by |m|", int(key == "long")), ("snr", ratio, 1)):
+            texts[f"orders-{rule}-{key}"] = told(name, setting, first, other, "rmse_test_at_80", sign=side)
+    for setting, side in ((SHORT, 0), (LONG, -1), (INSIDE, -1)):  # with half removed p* is better, decided alone
+        holds(name, setting, first, ratio, "rmse_test_at_50", sign=side)
     texts |= _by_holm()
-    for method, side in ((first, 1), ("by |m| / sigma", -1)):
-        some, none = (lab.stored_values("sbnn-orders", LONG, method, f"rmse_test_at_{share}") for share in (80, 0))
+    for method, side in ((first, 1), (ratio, -1)):
+        some, none = (lab.stored_values(name, LONG, method, f"rmse_test_at_{share}") for share in (80, 0))
         assert lab.shows(lab.estimate(some - none), side), "p* takes needed weights of the slab, the ratio useless ones"
     for share, side in ((80, 0), (90, 1)):
-        for key, method in (("m", "by |m|"), ("snr", "by |m| / sigma")):
-            texts[f"orders-{key}-{share}"], gap = _gap("orders", INSIDE, (first, method), f"rmse_test_at_{share}", 2)
-            assert lab.shows(gap, side), "begun in the spike, p* is worse at the larger share alone"
-    for setting, share in ((SHORT, 80), (INSIDE, 90)):
-        gap = _gap("orders", setting, ("by |m|", "by |m| / sigma"), f"rmse_test_at_{share}", 2)[1]
-        assert lab.shows(gap, 1), "there the ratio beats magnitude too"
+        for key, other in (
+            ("m", "by |m|"),
+            ("snr", ratio),
+        ):  # begun in the spike, p* is worse at the larger share alone
+            texts[f"orders-{key}-{share}"] = told(name, INSIDE, first, other, f"rmse_test_at_{share}", sign=side)
+    for setting, share in ((SHORT, 80), (INSIDE, 90)):  # there the ratio beats magnitude too
+        holds(name, setting, "by |m|", ratio, f"rmse_test_at_{share}", sign=1)
     return texts
 
 
 def _by_holm() -> dict[str, str]:
     """How many of all comparisons of p* and the ratio are decided by Holm's correction, all for the ratio."""
+    pair, shares = ("by p*", "by |m| / sigma"), (50, 60, 70, 80, 90, 95)
     found = {
-        (setting, share): _gap("orders", setting, ("by p*", "by |m| / sigma"), f"rmse_test_at_{share}", 2)[1]
-        for setting, share in product((SHORT, LONG, INSIDE), (50, 60, 70, 80, 90, 95))
+        (setting, share): lab.paired_difference("sbnn-orders", setting, *pair, f"rmse_test_at_{share}")
+        for setting, share in product((SHORT, LONG, INSIDE), shares)
     }
     known = all(n for *_, n in found.values())
     chances = {where: chance(abs(gap[0]), gap[1], gap[2] - 1) for where, gap in found.items() if lab.side(*gap)}
@@ -271,10 +244,8 @@ def _pruning(rows: Mapping[str, Rows]) -> dict[str, str]:
             risen = 100 * (ninety.mean() / whole.mean() - 1) if len(whole) else None
             texts[f"removed-ninety-{pi}"] = lab.number(risen, "{:.0f}", of=[ninety, whole])
     for pi in (0.2, 0.5, 0.9):
-        key, pair = f"removed-less-snr-{pi}", ("sBNN", "signal-to-noise")
-        text, gap = _gap("pruning", f"pi={pi}", pair, "mse_test_at_95", 2)
-        assert lab.shows(gap, int(pi == 0.9)), "p* removes weights that are needed"
-        texts |= {key: text} if pi == 0.9 else {}
+        pair = "sbnn-pruning", f"pi={pi}", "sBNN", "signal-to-noise", "mse_test_at_95"
+        texts["removed-less-snr-0.9"] = told(*pair, sign=int(pi == 0.9))  # which is the last
     return texts
 
 
@@ -286,15 +257,17 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
     assert {*words} <= {"agrees", "better", "undecided"}, "sBNN is worse than published on no set"
     good = len(words) - words.count("undecided")
     texts = {"uci-good": lab.number(good if complete else None, ordered=True)}
-    ahead = [_gap("uci", name, ("sBNN", "Dropout"), "rmse_test", 3)[1] for name in UCI_SETS]
+    ahead, likely = (
+        [lab.paired_difference("sbnn-uci", name, "sBNN", "Dropout", metric) for name in UCI_SETS]
+        for metric in ("rmse_test", "nll_test")
+    )
     complete, found = complete and all(n for *_, n in ahead), [mean for mean, *_ in ahead]
     texts["uci-wins"] = lab.number(
         sum(lab.side(*gap) < 0 for gap in ahead) if complete else None, ordered=True, of=found
     )
     assert 1 not in [lab.side(*gap) for gap in ahead], "dropout is decided to be better on no set"
-    likely = {name: _gap("uci", name, ("sBNN", "Dropout"), "nll_test", 3)[1] for name in UCI_SETS}
-    told = {"energy": -1, "naval": -1, "protein": -1, "concrete": 1, "wine": 1}
-    assert all(lab.shows(gap, told.get(name, 0)) for name, gap in likely.items()), "by likelihood the text tells other"
+    sides = {"energy": -1, "naval": -1, "protein": -1, "concrete": 1, "wine": 1}
+    assert all(map(lab.shows, likely, [sides.get(one, 0) for one in UCI_SETS])), "by likelihood the text tells other"
     won = {name for name, gap in zip(UCI_SETS, ahead, strict=True) if lab.side(*gap) < 0}
     assert not complete or won == {"energy", "naval", "protein"}
     texts |= _uci_grid(rows["uci"])
@@ -309,8 +282,8 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
             for r in rows["uci"]
             if r["metric"] == "rmse_test_at_50" and r["method"] == "sBNN-50"
         }
-        told = {"kin8nm": "better", "power": "better", "protein": "worse", "naval": "agrees"}
-        assert not known or all(printed[name] == told.get(name, "undecided") for name in UCI_SETS)
+        others = {"kin8nm": "better", "power": "better", "protein": "worse", "naval": "agrees"}
+        assert not known or all(printed[name] == others.get(name, "undecided") for name in UCI_SETS)
         if known and method == "sBNN":
             ratio = {name: a / b for name, (a, b) in zip(UCI_SETS, pairs, strict=True)}
             assert min(ratio[name] for name in ("boston", "concrete", "energy", "yacht")) > 1.5
@@ -340,15 +313,13 @@ def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
 
     overlap = lab.get("sbnn-uci-causes").overlap
 
-    def less(setting: str, method: str, setting_2: str, method_2: str) -> Gap:
-        one, other = (
-            lab.stored_values("sbnn-uci-causes", *where, metric) for where in ((setting, method), (setting_2, method_2))
-        )
-        return lab.estimate([] if len(one) != len(other) else one - other, overlap)
+    def apart(name: str, method: str, other: str) -> Gap:
+        one, other = (lab.stored_values("sbnn-uci-causes", name, each, metric) for each in (method, other))
+        return less(one, other, overlap)
 
     changes = {
-        "choice": [less(name, base, name, uci_causes.WHOLE) for name in every],
-        "order": [less(name, "by |m| / sigma", name, base) for name in every],
+        "choice": [apart(name, base, uci_causes.WHOLE) for name in every],
+        "order": [apart(name, "by |m| / sigma", base) for name in every],
     }
     known = {key: all(n for *_, n in found) for key, found in changes.items()}
     sides = {key: [lab.side(*gap) for gap in found] for key, found in changes.items()}
@@ -412,7 +383,7 @@ def _uci_grid(rows: Rows) -> dict[str, str]:
         weights = lab.stored_values(name, setting, "whole grid", "kl_scale")
         assert (starts <= 0.3).all() and (weights == 0.1).all(), "the chosen networks begin small, with a tenth of it"
         constant = lab.stored_values("sbnn-uci-causes", setting, "mean of the targets", "rmse_test_at_75")
-        texts[f"grid-{setting}-mean"] = lab.number(constant.mean() if len(constant) else None, "{:.1f}", of=[constant])
+        texts[f"grid-{setting}-mean"] = average(constant, "{:.1f}")
     return texts
 
 
@@ -459,8 +430,7 @@ def _flattened(rows: Mapping[str, Rows]) -> dict[str, str]:
         whole, few = (_mean(mlp, "1200", metric, method) for metric in ("error_test", "error_at_98"))
         texts |= {f"{prefix}-full": lab.number(whole, "{:.1f}"), f"{prefix}-98": lab.number(few, "{:.1f}")}
         assert None in (whole, few) or (abs(few - whole) < 0.5 and whole > 45), "nothing is lost, far above the paper"
-    texts["mlp-gap"], gap = _gap("cifar10-mlp", "1200", ("sBNN", "BbB"), "error_at_98", 1)
-    assert lab.shows(gap, 0), "the two methods are not told apart"
+    texts["mlp-gap"] = told("sbnn-cifar10-mlp", "1200", "sBNN", "BbB", "error_at_98", sign=0, digits=1)
     return texts | {"mlp-active": lab.number(_above_quarter("cifar10-mlp", "1200"), "{:.1f}")}
 
 
@@ -505,7 +475,7 @@ def _alike(rows: Mapping[str, Rows]) -> dict[str, str]:
         apart += found
     texts = {"orders-apart": lab.number(max(apart) if len(apart) == 7 else None, "{:.2f}")}
     gaps = [
-        _gap("lenet", network, ("sBNN", "sBNN by SNR"), f"error_at_{share}", 2)[1]
+        lab.paired_difference("sbnn-lenet", network, "sBNN", "sBNN by SNR", f"error_at_{share}")
         for network, share in product(("LeNet-300-100", "LeNet-5"), SHARES)
     ]
     decided = [one for one in gaps if lab.side(*one)]
@@ -534,15 +504,14 @@ def _rivals(rows: Mapping[str, Rows]) -> dict[str, str]:
     }
     texts = {}
     for key, (network, share, rival, sign) in pairs.items():
-        texts[f"rival-{key}"], gap = _gap("lenet", network, ("sBNN", rival), f"error_at_{share}", 2)
-        assert lab.shows(gap, sign), f"the text tells otherwise of {key}"
+        texts[f"rival-{key}"] = told("sbnn-lenet", network, "sBNN", rival, f"error_at_{share}", sign=sign)
     ours, once, steps = (
         lab.stored_values("sbnn-lenet", *where, f"error_at_{lenet.LEADS:g}")
         for where in (("LeNet-5", "sBNN"), (f"LeNet-5, at once {lenet.LEADS:g}", "DC"), ("LeNet-5", "DC"))
     )
-    gap = lab.estimate(ours - once if len(once) else [])
+    gap = less(ours, once)
     assert lab.shows(gap, -1), "the lead over DC stands where all of its epochs go to one share"
-    assert lab.shows(lab.estimate(once - steps if len(once) else []), 0), "DC at once is not decided to be better"
+    assert lab.shows(less(once, steps), 0), "DC at once is not decided to be better"
     texts["rival-once"] = lab.gap(*gap, 3)
     first, second = (_mean(rows["lenet"], f"LeNet-5, set {k}", "error_at_99") for k in (1, 2))
     assert None in (first, second) or first > 5 * second, "panel g: the second prior keeps its error to higher shares"
@@ -552,8 +521,8 @@ def _rivals(rows: Mapping[str, Rows]) -> dict[str, str]:
             "DC": [0] * 4 + [-1] * 4 + [0, 0, 0, 1, 1] if network == "LeNet-5" else [1, *[0] * 6, 1, 0, 1, 1, 1, 1],
         }
         for rival, sides in decided.items():
-            found = [_gap("lenet", network, ("sBNN", rival), f"error_at_{k}", 2)[1] for k in SHARES]
-            assert all(map(lab.shows, found, sides)), f"the text tells otherwise of {rival} on {network}"
+            for share, side in zip(SHARES, sides, strict=True):
+                holds("sbnn-lenet", network, "sBNN", rival, f"error_at_{share}", sign=side)
     runs = {
         len(lab.stored_values("sbnn-lenet", network, method, "error_test"))
         for network in ("LeNet-300-100", "LeNet-5")

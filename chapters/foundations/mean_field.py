@@ -38,9 +38,7 @@ class MeanField(NamedTuple):
 
 def paired(problem: SpikeSlabRegression, mean: Tensor, scale: Tensor, logit: Tensor) -> MeanField:
     """The paired law with slab N(mean, scale^2) and gate Bernoulli(sigmoid(logit)), with its ELBO."""
-    inclusion = torch.sigmoid(logit)
-    first = inclusion * mean
-    variance = inclusion * (mean.square() + scale.square()) - first.square()
+    inclusion, first, variance = _moments(mean, scale, logit)
     elbo = paired_elbo(problem, mean, scale, logit)
     return MeanField(inclusion, mean, scale, first, variance.clamp_min(0.0).sqrt(), elbo)
 
@@ -56,13 +54,18 @@ def paired_elbo(problem: SpikeSlabRegression, mean: Tensor, scale: Tensor, logit
         ValueError: the problem's spike is not the Dirac spike.
     """
     _dirac(problem)
-    inclusion = torch.sigmoid(logit)
-    first = inclusion * mean
-    spread = inclusion * (mean.square() + scale.square()) - first.square()
+    _, first, spread = _moments(mean, scale, logit)
     fit = (first * problem.cross).sum(dim=-1) - 0.5 * _quadratic(problem.gram, first)
     fit = fit - 0.5 * (spread * problem.gram.diagonal(dim1=-2, dim2=-1)).sum(dim=-1)
     kl = bF.spike_slab_kl(mean, scale, logit, problem.inclusion, problem.slab_scale)
     return problem.constant + fit - kl.sum(dim=-1)
+
+
+def _moments(mean: Tensor, scale: Tensor, logit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Inclusion probability, and mean and variance of the weight, gate included."""
+    inclusion = torch.sigmoid(logit)
+    first = inclusion * mean
+    return inclusion, first, inclusion * (mean.square() + scale.square()) - first.square()
 
 
 def coordinate_ascent(
@@ -111,7 +114,7 @@ def slope_shares(logit: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     Both are 1/2 at temperature 0. Shapes as `logit`, by quadrature over the soft gate.
     """
     # with s = sigmoid(eta / tau), ds = s (1 - s) / tau d eta: the integral of the density of eta over s
-    nodes, weights = _gauss(96)
+    nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(96))
     half = 0.25 * (nodes + 1.0)  # of s, from 0 to 1/2
     eta = temperature * torch.logit(half).to(logit)
     sizes = 0.25 * weights.to(logit)
@@ -124,19 +127,16 @@ def slope_shares(logit: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     return shares[0], shares[1]
 
 
-def _gauss(count: int) -> tuple[Tensor, Tensor]:
-    return tuple(torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(count))
-
-
 def _by_coordinates(problem, start, temperature, sweeps, tolerance) -> MeanField:
     _dirac(problem)
     gram, cross, slab = problem.gram, problem.cross, problem.slab_scale
-    precision = gram.diagonal(dim1=-2, dim2=-1) + slab**-2
+    own = gram.diagonal(dim1=-2, dim2=-1)
+    precision = own + slab**-2
     scale, prior = precision.rsqrt(), bF.log_odds(problem.inclusion)
     alpha = torch.full_like(cross, problem.inclusion) if start is None else start.to(cross).clone()
     logit = torch.logit(alpha.clamp(1e-12, 1.0 - 1e-12))
     # the slab means that belong to these probabilities, all at once
-    mean = torch.linalg.solve(gram * alpha[..., None, :] + torch.diag_embed(precision - _own(gram, alpha)), cross)
+    mean = torch.linalg.solve(gram * alpha[..., None, :] + torch.diag_embed(precision - own * alpha), cross)
     for _ in range(sweeps):
         before = alpha.clone()
         for j in range(cross.shape[-1]):
@@ -152,10 +152,6 @@ def _by_coordinates(problem, start, temperature, sweeps, tolerance) -> MeanField
         if (alpha - before).abs().max() < tolerance:
             break
     return paired(problem, mean, scale, logit)
-
-
-def _own(gram: Tensor, alpha: Tensor) -> Tensor:
-    return gram.diagonal(dim1=-2, dim2=-1) * alpha
 
 
 def _relaxed(logit: Tensor, prior: float, left: Tensor, own: Tensor, slab: float, temperature: float) -> Tensor:
@@ -220,12 +216,9 @@ def best_of_starts(method: Method, problem: SpikeSlabRegression, starts: int, ge
         start = torch.rand(problem.cross.shape, generator=generator, dtype=problem.cross.dtype)
         other = method(problem, start)
         wins = other.objective > best.objective
-        best = MeanField(*(torch.where(_beside(wins, a), a, b) for a, b in zip(other, best, strict=True)))
+        *laws, objective = zip(other, best, strict=True)
+        best = MeanField(*(torch.where(wins[..., None], *pair) for pair in laws), torch.where(wins, *objective))
     return best
-
-
-def _beside(wins: Tensor, value: Tensor) -> Tensor:
-    return wins[..., None] if value.dim() > wins.dim() else wins
 
 
 def _quadratic(gram: Tensor, value: Tensor) -> Tensor:

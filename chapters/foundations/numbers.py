@@ -8,6 +8,7 @@ import numpy as np
 from book import lab
 from book.lab.queries import Rows, replicates
 from chapters.foundations.figures.results import stored_probabilities
+from chapters.shared.said import Gap, less
 
 BANDS = ("Exact", "Mean field", "MC dropout", "HMC")
 PLACES = ("inside", "away")  # of the inputs, like those of the data or not
@@ -37,16 +38,14 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     return said
 
 
-def excess(rows: Rows, setting: str, metric: str, method: str, other: str) -> tuple[float, float, int]:
+def excess(rows: Rows, setting: str, metric: str, method: str, other: str) -> Gap:
     """Mean paired difference of two methods over the replicates, its standard error, and their number."""
-    first, second = (replicates(rows, setting, name, metric) for name in (method, other))
-    return lab.estimate(first - second if len(first) == len(second) else [])
+    return across(rows, metric, (setting, method), (setting, other))
 
 
-def across(rows: Rows, metric: str, cell: tuple[str, str], other: tuple[str, str]) -> tuple[float, float, int]:
+def across(rows: Rows, metric: str, cell: tuple[str, str], other: tuple[str, str]) -> Gap:
     """As `excess`, of two (setting, method)."""
-    first, second = (replicates(rows, *one, metric) for one in (cell, other))
-    return lab.estimate(first - second if len(first) == len(second) else [])
+    return less(*(replicates(rows, *one, metric) for one in (cell, other)))
 
 
 def above(rows: Rows, setting: str, metric: str, method: str, other: str) -> bool:
@@ -58,10 +57,9 @@ def _linear(rows: Rows) -> dict[str, str]:
     said = {}
     for place in PLACES:
         for method in BANDS:
-            value = lab.stored_mean(rows, f"{CORRELATED}, {place}", method, "band_coverage")
-            said[f"{place}-{method}"] = lab.number(value, "{:.0f}")
-            value = lab.stored_mean(rows, f"{CORRELATED}, {place}", method, "outcome_coverage")
-            said[f"new-{place}-{method}"] = lab.number(value, "{:.0f}")
+            for key, metric in (("", "band_coverage"), ("new-", "outcome_coverage")):
+                value = lab.stored_mean(rows, f"{CORRELATED}, {place}", method, metric)
+                said[f"{key}{place}-{method}"] = lab.number(value, "{:.0f}")
     asked = {
         "widest-field": ("Mean field", "sd_ratio_widest"),
         "narrowest-field": ("Mean field", "sd_ratio_narrowest"),
@@ -251,10 +249,4 @@ def _calibration(rows: Rows) -> dict[str, str]:
     return said
 
 
-PARTS = {
-    "linear": _linear,
-    "inclusion": _inclusion,
-    "gate": _gate,
-    "sparsity": _sparsity,
-    "calibration": _calibration,
-}
+PARTS = {part.__name__[1:]: part for part in (_linear, _inclusion, _gate, _sparsity, _calibration)}

@@ -7,6 +7,7 @@ X'X and X'y, so that nothing but the method's own noise is in its gradients.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -64,12 +65,8 @@ def prior_alone(problem: SpikeSlabRegression, settings: Settings, generator: tor
 def one_at_a_time(problem: SpikeSlabRegression, settings: Settings, generator: torch.Generator) -> Selection:
     """The second trivial rule: each input as if it were the only one."""
     alone = torch.diag_embed(problem.gram.diagonal(dim1=-2, dim2=-1))
-    found = mean_field.coordinate_ascent(SpikeSlabRegression(alone, problem.cross, problem.constant, *_prior(problem)))
+    found = mean_field.coordinate_ascent(replace(problem, gram=alone, spike_scale=0.0))
     return _probabilities(found.inclusion, found.mean, found.scale)
-
-
-def _prior(problem: SpikeSlabRegression) -> tuple[float, float]:
-    return problem.inclusion, problem.slab_scale
 
 
 def exact(problem: SpikeSlabRegression, settings: Settings, generator: torch.Generator) -> Selection:

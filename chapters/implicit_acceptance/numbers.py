@@ -9,6 +9,7 @@ from book.lab.wording import with_error
 from chapters.implicit_acceptance.experiments.filtered import PICKED
 from chapters.implicit_acceptance.experiments.filtered import UB as MARKOV
 from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEPENDENT, RANDOM, RAW, TOY_METHODS
+from chapters.shared.said import average, holds, less, told
 
 EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
 CIFAR, RING = "imh-cifar10", "imh-ring"  # read from the store alone
@@ -60,8 +61,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["images-worse"] = lab.number(
         f"{(after > raw).sum()} of {len(raw)}" if raw.size else None, ordered=True, of=[raw, after]
     )
-    error = lab.stored_values(CIFAR, "Images", "Classifier", "error_test")
-    said["images-cifar-error"] = lab.number(error.mean() if error.size else None, "{:.0f}")
+    said["images-cifar-error"] = average(lab.stored_values(CIFAR, "Images", "Classifier", "error_test"), "{:.0f}")
     for generator in GENERATORS:
         said[f"images-cifar-{generator}"] = lab.difference(CIFAR, generator, INDEPENDENT, RAW, "feature_fid", 1)
     return said | _images() | _failed() | _distinct() | _repeats() | _markov() | _published()
@@ -79,8 +79,7 @@ def _cells() -> list[tuple[str, str, str]]:
 
 
 def _mean(name: str, setting: str, method: str, metric: str, form: str = "{:.1f}") -> str:
-    values = lab.stored_values(name, setting, method, metric)
-    return lab.number(values.mean() if values.size else None, form, values.size or None)
+    return average(lab.stored_values(name, setting, method, metric), form)
 
 
 def _images() -> dict[str, str]:
@@ -179,9 +178,8 @@ def _distinct() -> dict[str, str]:
         lab.stored_values(name, setting, INDEPENDENT, "distinct")
         for setting in (generator, f"{generator}, 0 iterations")
     )
-    gap = lab.estimate(trained - zero if len(trained) == len(zero) else [])
-    assert lab.shows(gap, -1), "with a trained discriminator chains end at fewer images"
-    return {"failed-distinct": lab.number(trained.mean() if trained.size else None, "{:.0f}", trained.size or None)}
+    assert lab.shows(less(trained, zero), -1), "with a trained discriminator chains end at fewer images"
+    return {"failed-distinct": average(trained, "{:.0f}")}
 
 
 def _markov() -> dict[str, str]:
@@ -190,30 +188,23 @@ def _markov() -> dict[str, str]:
     for name, signs in (("mnist", (1, 1, -1, 1)), ("fmnist", (0, 1, -1, 0)), ("cifar10", (0, 1, -1, 0))):
         for metric, sign in zip(metrics, signs, strict=True):
             key = f"markov-{name}-{metric.removeprefix('feature_').removesuffix('_real')}"
-            said[key] = lab.difference(f"imh-{name}", "WGAN-GP", MARKOV, INDEPENDENT, metric, 1)
-            gap = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, INDEPENDENT, metric)
-            assert lab.shows(gap, sign), f"{name}, {metric}: UB less CCE"
+            said[key] = told(f"imh-{name}", "WGAN-GP", MARKOV, INDEPENDENT, metric, sign=sign, digits=1)
         zero = "WGAN-GP, 0 iterations"
         said[f"markov-{name}-recall-zero"] = lab.difference(f"imh-{name}", zero, MARKOV, INDEPENDENT, "recall", 1)
         before, after = (_ahead_in_recall(name, setting) for setting in (zero, "WGAN-GP"))
         assert lab.shows(lab.estimate(before), int(name != "mnist")), f"{name}: untrained, UB is ahead in two"
         assert lab.shows(lab.estimate(after - before), int(name != "cifar10")), f"{name}: and beyond that in two"
-        raw = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, RAW, "feature_fid")
-        assert lab.shows(raw, 0), f"{name}: by feature-FID a gain by Markov proposals is undecided"
+        holds(f"imh-{name}", "WGAN-GP", MARKOV, RAW, "feature_fid", sign=0)
         said[f"markov-{name}-never-moved"] = _mean(f"imh-{name}", "WGAN-GP", MARKOV, "never_moved", "{:.0f}")
     for name, gains in (("mnist", (1, 1, 1)), ("fmnist", (0, 1, 1)), ("cifar10", (-1, 0, 0))):
         for metric, sign in zip(("precision", "recall", "coverage_real"), gains, strict=True):
-            gap = lab.paired_difference(f"imh-{name}", "WGAN-GP", MARKOV, RAW, metric)
-            assert lab.shows(gap, sign), f"{name}, {metric}: UB less raw, on digits decided by all three"
+            holds(f"imh-{name}", "WGAN-GP", MARKOV, RAW, metric, sign=sign)  # on digits decided by all three
     for key, name, sign in (("", "mnist", 1), ("-fmnist", "fmnist", 0)):
         found = _at_one_rate(f"imh-{name}")
         assert lab.shows(lab.estimate(found), sign), f"{name}: the same order at one rate"
         said[f"markov-same-rate{key}"] = lab.gap(*lab.estimate(found), 1)
         for look in (400, 800):
-            gap = lab.paired_difference(
-                f"imh-{name}", f"WGAN-GP, {look} iterations", MARKOV, INDEPENDENT, "feature_fid"
-            )
-            assert lab.shows(gap, 0), f"{name}: at equal iterations nothing is decided"
+            holds(f"imh-{name}", f"WGAN-GP, {look} iterations", MARKOV, INDEPENDENT, "feature_fid", sign=0)
     return said | {"cifar-never-moved": _mean(CIFAR, "WGAN-GP", INDEPENDENT, "never_moved", "{:.0f}")}
 
 
@@ -225,7 +216,7 @@ def _repeats() -> dict[str, str]:
             lab.stored_values("imh-repeats", f"{title}, {name}", "Draws", "recall")
             for name in ("all different", f"repeats, spread {spread}")
         )
-        change = lab.estimate(many - none if len(many) == len(none) else [])
+        change = less(many, none)
         assert lab.shows(change, -1), f"{title}: repeats alone lower recall"
         if key == "fmnist" and change[2]:
             fall = lab.paired_difference(*FAILED, INDEPENDENT, RAW, "recall")
@@ -272,13 +263,11 @@ def _published() -> dict[str, str]:
 def _claims() -> None:
     gan, vae = (lab.paired_difference(CIFAR, one, INDEPENDENT, RAW, "feature_fid") for one in ("WGAN-GP", "VAE"))
     assert lab.shows(vae, -1) and lab.shows(gan, 0), "on CIFAR-10 the chain helps the VAE alone"
-    precise = lab.paired_difference(*FAILED, INDEPENDENT, RAW, "precision")
-    assert lab.shows(precise, 1), "where the chain fails by feature-FID, precision rises"
+    holds(*FAILED, INDEPENDENT, RAW, "precision", sign=1, words="where the chain fails by feature-FID, precision rises")
     falls = {FAILED, (CIFAR, "WGAN-GP")}
     for name in ("imh-mnist", "imh-fmnist", CIFAR):
         for generator in GENERATORS:
-            recall = lab.paired_difference(name, generator, INDEPENDENT, RAW, "recall")
-            assert lab.shows(recall, -((name, generator) in falls)), f"{name}, {generator}: where recall falls"
+            holds(name, generator, INDEPENDENT, RAW, "recall", sign=-((name, generator) in falls))
     for look in LOOKS[:-1]:
         early, raw = (
             lab.stored_values(FAILED[0], setting, method, "feature_fid")
@@ -301,17 +290,15 @@ def _claims() -> None:
         else:
             much = not raw.size or gap[0] < -0.05 * raw.mean()
             assert much and lab.shows(gap, -1), f"{title}, {generator}: the chain helps"
-            rise = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
-            assert lab.shows(rise, 1), f"{title}, {generator}: a second measure agrees"
-        stretched = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
+            holds(name, generator, INDEPENDENT, RAW, "classifier_score", sign=1, words="a second measure agrees")
         accepted = lab.stored_values(name, generator, RANDOM, "acceptance_rate")
         assert (abs(accepted - 50) < 8).all(), f"{title}, {generator}: stretched and untrained, it refuses half"
-        hurts = int((name, generator) != ("imh-fmnist", "VAE"))
-        assert lab.shows(stretched, hurts), f"{title}, {generator}: stretched and untrained, it hurts in three"
+        hurts = int((name, generator) != ("imh-fmnist", "VAE"))  # stretched and untrained: in three
+        holds(name, generator, RANDOM, RAW, "feature_fid", sign=hurts)
         zero = lab.stored_values(name, f"{generator}, 0 iterations", INDEPENDENT, "feature_fid")
         assert not zero.size or abs(zero.mean() / raw.mean() - 1) < 0.05, f"{title}, {generator}: untrained, no change"
-        changed = lab.estimate(zero - raw if len(zero) == len(raw) else [])
-        assert lab.shows(changed, -((name, generator) == ("imh-fmnist", "VAE"))), "untrained, decided in one alone"
+        changed = -((name, generator) == ("imh-fmnist", "VAE"))
+        assert lab.shows(less(zero, raw), changed), "untrained, decided in one alone"
     for method in TOY_METHODS:
         found = lab.stored_values("imh-toy", LAST, method, "chain_tv")
         raw = lab.stored_values("imh-toy", LAST, method, "proposal_tv")
@@ -322,14 +309,11 @@ def _claims() -> None:
         assert (modes == 6).all(), "the ring: all six modes are found"
         assert (found < lab.stored_values("imh-toy", "bridges/800", method, "chain_tv")).all(), "the ring: falling"
     for method, sign in (("UB", 0), ("MCE, Markov", -1), ("UB, Markov", -1)):
-        gap = lab.paired_difference("imh-toy", LAST, method, "CCE", "chain_tv")
-        assert lab.shows(gap, sign), "the ring: in five runs Markov proposals end nearer than CCE, UB is undecided"
-        half = lab.paired_difference("imh-toy", "bridges/800", method, "CCE", "chain_tv")
-        assert lab.shows(half, 0), "the ring: after 800 iterations no order is decided"
+        holds("imh-toy", LAST, method, "CCE", "chain_tv", sign=sign)
+        holds("imh-toy", "bridges/800", method, "CCE", "chain_tv", sign=0)
     fresh = ("CCE", "MCE, Markov", "UB, Markov", "UB, independent")
     for one, other in (*((method, "CCE") for method in fresh[1:]), fresh[2:]):
-        gap = lab.paired_difference(RING, LAST, one, other, "chain_tv")
-        assert lab.shows(gap, 0), "the ring: in other runs nothing is decided"
+        holds(RING, LAST, one, other, "chain_tv", sign=0, words="the ring: in other runs nothing is decided")
     for method in fresh:
         modes = lab.stored_values(RING, LAST, method, "modes_found")
         assert (modes == 6).all(), "the ring: all six modes are found in other runs too"

@@ -11,6 +11,7 @@ from book import lab
 from book.lab.queries import Rows
 from chapters.learned_priors.experiments import coverage, frozen, script, slab
 from chapters.learned_priors.figures.slab import em_chains, em_gone_by, kept_on_grid
+from chapters.shared.said import average, holds, told
 
 TABLE_ONE = {"hard-2": "v0=0.01, sigma=2", "hard-1": "v0=0.01, sigma=1"}
 TABLE_ONE |= {"easy-2": "v0=0.1, sigma=2", "easy-1": "v0=0.1, sigma=1"}
@@ -71,8 +72,7 @@ def _slab() -> dict[str, str]:
         assert lab.shows(gap, 0), "where EM keeps the slab, the text calls the difference undecided"
         found["em-kept-less"] = lab.with_error(*gap[:2], 1)
     for method, sign in zip(HELD, (0, 0, 1), strict=True):
-        found[f"slab-less-{method}"] = lab.difference(name, where, method, "SGLD-SA", "mse_test", 2)
-        _holds(name, where, method, "SGLD-SA", "mse_test", sign)
+        found[f"slab-less-{method}"] = told(name, where, method, "SGLD-SA", "mse_test", sign=sign)
     for method in HELD[:2]:
         found[f"slab-kept-{method}"] = _average(name, where, method, "kept", form="{:.0f}")
     for method in list(slab.SLOW)[1:]:
@@ -93,11 +93,9 @@ def _slab() -> dict[str, str]:
 def _regression(rows: Rows) -> dict[str, str]:
     name, shown = "aeb-regression", "v0=0.1, sigma=1"
     _unexplained(rows)
-    found = {
-        f"table-gap-{k}": lab.difference(name, s, "SGLD-SA", "SGLD-EM", "mse_test", 1) for k, s in TABLE_ONE.items()
-    }
-    for setting in TABLE_ONE.values():
-        _holds(name, setting, "SGLD-SA", "SGLD-EM", "mse_test", -1)
+    found = {}
+    for key, setting in TABLE_ONE.items():
+        found[f"table-gap-{key}"] = told(name, setting, "SGLD-SA", "SGLD-EM", "mse_test", sign=-1, digits=1)
         included = lab.stored_values(name, setting, "SGLD-EM", "included")
         assert not included.any(), "EM ends with no weight in the slab in all runs of Table 1"
     caught = lab.stored_values(name, TABLE_ONE["hard-2"], "SGLD-SA", "included") == 0
@@ -112,7 +110,7 @@ def _regression(rows: Rows) -> dict[str, str]:
         "frozen-exact": _average(name, shown, "SGLD, no L1", "mse_test_exact", form="{:.0f}"),
         "frozen-ridge": _average(name, shown, "SGLD, no L1", "mse_test", form="{:.0f}"),
     }
-    _holds(name, shown, "SGLD-SA", "SGLD-EM", "covered", 0)
+    holds(name, shown, "SGLD-SA", "SGLD-EM", "covered", sign=0)
     arrays = {key[3]: value for key, value in lab.stored_arrays(name).items() if key[2] == 0}
     for method in ("SGLD-SA", "SGLD, no L1"):
         draws = arrays.get(f"samples {method}")
@@ -127,8 +125,7 @@ def _table_frozen() -> dict[str, str]:
     for key, setting in TABLE_ONE.items():
         where = f"{frozen.TABLE}, {setting}"
         for other, short in (("SGLD-SA", "sa"), ("SGLD-EM", "em")):
-            found[f"fair-{short}-{key}"] = lab.difference(name, where, fair, other, "mse_test", 1)
-            _holds(name, where, fair, other, "mse_test", FAIR[short, key])
+            found[f"fair-{short}-{key}"] = told(name, where, fair, other, "mse_test", sign=FAIR[short, key], digits=1)
     return found
 
 
@@ -196,18 +193,12 @@ def _intervals() -> dict[str, str]:
     spike = lab.stored_values(name, where, coverage.METHODS[0], "rho_beta3") <= 0.5
     if len(spike):
         assert spike[inside[1] == 0].all(), "where beta_2 is missed, the spike holds beta_3"
-    gains = {}
     for key, sign in (("sigma", 0), ("slab", 1), ("both", 1), ("widths", 0), ("one", 1)):
-        gains[key] = lab.difference(name, where, keys[key], coverage.METHODS[0], "covered_three", 0)
-        _holds(name, where, keys[key], coverage.METHODS[0], "covered_three", sign)
+        gain = told(name, where, keys[key], coverage.METHODS[0], "covered_three", sign=sign, digits=0)
+        found["cover-gain" if key == "slab" else f"cover-gain-{key}"] = gain
     return found | {
-        "cover-gain-widths": gains["widths"],
-        "cover-gain-one": gains["one"],
         "cover-misses-2": lab.number(None if misses is None else misses[1]),
         "cover-sets": lab.number(len(spike) or None),
-        "cover-gain": gains["slab"],
-        "cover-gain-sigma": gains["sigma"],
-        "cover-gain-both": gains["both"],
         "cover-misses-3": lab.number(None if misses is None else misses[2]),
         "cover-spike-3": lab.number(int(spike.sum()) if len(spike) else None),
     }
@@ -228,13 +219,11 @@ def _data_sets() -> dict[str, str]:
         len(lab.stored_values("aeb-uci", one, "A-SGHMC-SA", "rmse_test"))
         for one in ("concrete", "concrete, published step")
     )
-    for setting, sign in (("v0=0.1", 1), ("v0=0.01", 0)):
-        _holds(name, setting, "SGLD-SA", "SGLD-EM", "accuracy", sign)
     return {
         **_logistic_intervals(name),
         **_start_of_the_frozen(),
-        "logistic-em": lab.difference(name, "v0=0.1", "SGLD-SA", "SGLD-EM", "accuracy", 1),
-        "logistic-em-sharp": lab.difference(name, "v0=0.01", "SGLD-SA", "SGLD-EM", "accuracy", 1),
+        "logistic-em": told(name, "v0=0.1", "SGLD-SA", "SGLD-EM", "accuracy", sign=1, digits=1),
+        "logistic-em-sharp": told(name, "v0=0.01", "SGLD-SA", "SGLD-EM", "accuracy", sign=0, digits=1),
         "uci-diverged": lab.number(f"{asked - ended} of {asked}" if ended else None),
         **{
             f"uci-{key}-{what}{rule}": _better(other, metric, splits)
@@ -253,8 +242,8 @@ def _start_of_the_frozen() -> dict[str, str]:
         ("logistic, v0=0.01", "accuracy", 1),
         (frozen.REGRESSION, "mse_test", -1),
     ):
-        _holds(name, setting, "SGLD-SA", fair, metric, sign)
-        _holds(name, setting, "SGLD-SA", bare, metric, sign)
+        for other in (fair, bare):
+            holds(name, setting, "SGLD-SA", other, metric, sign=sign)
         left, whole = (lab.paired_difference(name, setting, "SGLD-SA", one, metric)[0] for one in (fair, bare))
         assert not abs(left) > 0.5 * abs(whole), "the start does most of it"
     return {
@@ -273,16 +262,14 @@ def _logistic_intervals(name: str) -> dict[str, str]:
     """How many of three coefficients the intervals of SGLD-SA and SGLD-EM hold: fewer, and with a sharp spike more."""
     found = {}
     for key, setting, sign in (("", "v0=0.1", -1), ("-sharp", "v0=0.01", 1)):
-        _holds(name, setting, "SGLD-SA", "SGLD-EM", "covered", sign)
+        holds(name, setting, "SGLD-SA", "SGLD-EM", "covered", sign=sign)
         found[f"logistic-covered{key}"] = _average(name, setting, "SGLD-SA", "covered", form="{:.1f}")
         found[f"logistic-covered-em{key}"] = _average(name, setting, "SGLD-EM", "covered", form="{:.1f}")
         off = []
         for method, short in (("SGLD-SA", ""), ("SGLD-EM", "-em")):
             betas = [lab.stored_values(name, setting, method, f"beta{place}") for place in (1, 2, 3)]
             for place, beta in enumerate(betas, 1):
-                found[f"logistic-beta{short}-{place}{key}"] = lab.number(
-                    beta.mean() if len(beta) else None, "{:.1f}", of=[beta]
-                )
+                found[f"logistic-beta{short}-{place}{key}"] = average(beta, "{:.1f}")
             off.append(sum(abs(beta.mean() - 4 + place) for place, beta in enumerate(betas, 1) if len(beta)))
         assert not off[0] or (off[0] - off[1]) * sign < 0, "worse where it is wide, better where it is sharp"
     return found
@@ -295,22 +282,17 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     digits, mnist, fashion = {"mnist": 3, "fashion": 2}, ("aeb-mnist", "MNIST"), ("aeb-fmnist", "Fashion-MNIST")
     for key, (name, setting) in {"mnist": mnist, "fashion": fashion}.items():
         for m in rivals:
-            found[f"{key}-{m}"] = lab.difference(name, setting, learned, m, "accuracy", digits[key], profile=SHORT)
+            pair = name, setting, learned, m, "accuracy"
+            found[f"{key}-{m}"] = told(*pair, sign=0, digits=digits[key], profile=SHORT)
         both = (setting, f"DA-{setting}")
         plain, augmented = (lab.stored_values(name, one, learned, "accuracy", SHORT) for one in both)
         gaps = [b - a for a, b in zip(plain, augmented, strict=False)]
         assert lab.shows(lab.estimate(gaps), -1 if key == "fashion" else 0), "augmentation: undecided, and against it"
-        found[f"{key}-augmented"] = _mean_gap(gaps)
-    for where in (mnist, fashion):
-        for method in rivals:
-            _holds(*where, learned, method, "accuracy", 0, SHORT)
+        found[f"{key}-augmented"] = lab.gap(*lab.estimate(gaps)) if len(gaps) >= lab.FEW else lab.number(None)
+        holds(name, f"DA-{setting}", learned, "Dropout", "nll", sign=1)
     low = ("aeb-fmnist", "DA-Fashion-MNIST", learned, "Dropout", "accuracy")
-    found["fashion-augmented-Dropout"] = lab.difference(*low, 2)
-    _holds(*low, -1)
-    for name, setting in (mnist, fashion):
-        _holds(name, f"DA-{setting}", learned, "Dropout", "nll", 1)
-    found["fashion-nll"] = lab.difference(*fashion, learned, "SGHMC", "nll", 3)
-    _holds(*fashion, learned, "SGHMC", "nll", -1)
+    found["fashion-augmented-Dropout"] = told(*low, sign=-1)
+    found["fashion-nll"] = told(*fashion, learned, "SGHMC", "nll", sign=-1, digits=3)
     budgets = [
         text
         for name, setting in (("mnist", "DA-MNIST"), ("fmnist", "DA-Fashion-MNIST"))
@@ -334,11 +316,9 @@ def _long(rows: Rows) -> dict[str, str]:
         found[f"fgsm-long-{method}"] = _average("aeb-fgsm", "MNIST zeta=0.2", method, "accuracy", LONG, form="{:.0f}")
     for method in ("SGHMC", "Vanilla"):
         pair = name, setting, samplers[0], method, "accuracy"
-        found[f"mnist-long-less-{method}"] = lab.difference(*pair, 3, profile=LONG)
-        _holds(*pair, 0, LONG)
+        found[f"mnist-long-less-{method}"] = told(*pair, sign=0, digits=3, profile=LONG)
     pair = "aeb-fgsm", "MNIST zeta=0.2", *samplers, "accuracy"
-    _holds(*pair, 1, LONG)
-    return found | {"fgsm-long-less-SGHMC": lab.difference(*pair, 1, profile=LONG)}
+    return found | {"fgsm-long-less-SGHMC": told(*pair, sign=1, digits=1, profile=LONG)}
 
 
 def _budgets(rows: Rows, setting: str, method: str) -> list[str]:
@@ -353,10 +333,10 @@ def _attacks() -> dict[str, str]:
     for method in ("SGHMC-SA", "Vanilla"):
         found[f"fgsm-{method}"] = _average(name, mnist, method, "accuracy", SHORT, form="{:.0f}")
     for metric in ("accuracy", RAW):
-        _holds(name, mnist, "SGHMC-SA", "Vanilla", metric, 0, SHORT)
+        holds(name, mnist, "SGHMC-SA", "Vanilla", metric, sign=0, profile=SHORT)
     for method, sign in (("SGHMC", 1), ("Dropout", 0)):
-        found[f"fgsm-less-{method}"] = lab.difference(name, mnist, "SGHMC-SA", method, "accuracy", 1, profile=SHORT)
-        _holds(name, mnist, "SGHMC-SA", method, "accuracy", sign, SHORT)
+        pair = name, mnist, "SGHMC-SA", method, "accuracy"
+        found[f"fgsm-less-{method}"] = told(*pair, sign=sign, digits=1, profile=SHORT)
     sizes = [f"{data} zeta=0.{k}" for data in ("MNIST", "Fashion-MNIST") for k in range(1, 6)]
     for key, metric in (("fgsm", "accuracy"), ("fgsm-raw", RAW)):
         for method in ("SGHMC", "Vanilla"):
@@ -377,8 +357,7 @@ def _attacks() -> dict[str, str]:
     found["pgd-ahead-Dropout"] = _of(ahead, sizes)
     for method in ("Dropout", "Vanilla", "SGHMC"):
         pair = "aeb-pgd", "MNIST, PGD zeta=0.1", "SGHMC-SA", method, "accuracy"
-        found[f"pgd-less-{method}"] = lab.difference(*pair, 1)
-        _holds(*pair, 1)
+        found[f"pgd-less-{method}"] = told(*pair, sign=1, digits=1)
     found["pgd-kept"] = _average("aeb-pgd", "MNIST, PGD zeta=0.2", "SGHMC-SA", "accuracy", form="{:.0f}")
     return found
 
@@ -391,9 +370,8 @@ def _raw(name: str, setting: str) -> dict[str, str]:
     for method in ("SGHMC-SA", "SGHMC"):
         found[f"fgsm-raw-long-{method}"] = _average(name, setting, method, RAW, LONG, form="{:.0f}")
     for key, profile in (("fgsm-raw", SHORT), ("fgsm-raw-long", LONG)):
-        found[f"{key}-less-SGHMC"] = lab.difference(*pair, 1, profile=profile)
-        _holds(name, "MNIST zeta=0.1", *pair[2:], 1, profile)
-        _holds(*pair, -1, profile)
+        found[f"{key}-less-SGHMC"] = told(*pair, sign=-1, digits=1, profile=profile)
+        holds(name, "MNIST zeta=0.1", *pair[2:], sign=1, profile=profile)
     return found
 
 
@@ -423,33 +401,15 @@ def _residual(rows: Rows) -> dict[str, str]:
     name, order = "aeb-resnet20", ("A-SGHMC-SA", "SGHMC-SA", "A-SGHMC-EM", "A-SGHMC")
     found = {"resnet-dense": _average(name, "S=0", "SGHMC", "accuracy", form="{:.1f}")}
     for (one, other), sign in zip(pairwise(order), (1, 0, 0), strict=True):
-        found[f"resnet-90-{one}"] = lab.difference(name, "S=90", one, other, "accuracy", 3)
-        _holds(name, "S=90", one, other, "accuracy", sign)
-    found["resnet-90-over-em"] = lab.difference(name, "S=90", order[0], order[2], "accuracy")
-    _holds(name, "S=90", order[0], order[2], "accuracy", 0)
-    found["resnet-90-whole"] = lab.difference(name, "S=90", order[0], order[-1], "accuracy")
-    _holds(name, "S=90", order[0], order[-1], "accuracy", 1)
+        found[f"resnet-90-{one}"] = told(name, "S=90", one, other, "accuracy", sign=sign, digits=3)
+    found["resnet-90-over-em"] = told(name, "S=90", order[0], order[2], "accuracy", sign=0)
+    found["resnet-90-whole"] = told(name, "S=90", order[0], order[-1], "accuracy", sign=1)
     one, other = (lab.stored_values(name, "S=70", method, "accuracy") for method in order[:2])
     assert len(one) == len(other) <= 1, "the text speaks of one run at 70 %"
     assert not len(one) or one[0] < other[0], "at 70 % annealing is behind"
     found["resnet-70"] = lab.number(float(other[0] - one[0]) if len(one) else None, "{:.2f}", 1)
-    found["resnet-50-less-SGHMC-SA"] = lab.difference(name, "S=50", *order[:2], "accuracy", 3)
-    _holds(name, "S=50", *order[:2], "accuracy", 1)
+    found["resnet-50-less-SGHMC-SA"] = told(name, "S=50", *order[:2], "accuracy", sign=1, digits=3)
     gap = lab.paired_difference(name, "S=50", *order[:2], "accuracy")
     found["resnet-50-images"] = lab.number(100 * gap[0] if gap[2] else None, "{:.0f}", gap[2])  # of 10,000
-    found["resnet-50"] = lab.difference(name, "S=50", order[0], order[-1], "accuracy")
-    _holds(name, "S=50", order[0], order[-1], "accuracy", 0)
+    found["resnet-50"] = told(name, "S=50", order[0], order[-1], "accuracy", sign=0)
     return found
-
-
-def _mean_gap(gaps: list[float]) -> str:
-    """The mean of paired differences with its standard error."""
-    return lab.gap(*lab.estimate(gaps)) if len(gaps) >= lab.FEW else lab.number(None)
-
-
-def _holds(
-    name: str, setting: str, method: str, other: str, metric: str, sign: int, profile: str | None = None
-) -> None:
-    """Assert that a method less another is decided on one side of zero, or with 0 that it is not."""
-    gap = lab.paired_difference(name, setting, method, other, metric, profile)
-    assert lab.shows(gap, sign), f"{setting}: {method} and {other} are not as the text says"

@@ -10,6 +10,7 @@ from book import lab
 from book.lab import catalog
 from book.lab.intervals import estimate
 from book.lab.queries import Rows
+from chapters.shared.said import average
 from chapters.side_by_side import kept
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.signed_rank import gaps, signed_rank
@@ -30,9 +31,23 @@ PAIRS = {
     "lasso": ("lasso", "ensemble"),
 }
 
+# key, format, and what `values` is asked for
 AVERAGES = (
-    ("energy-ensemble", "energy", "ensemble", "rmse", "{:.2f}"),
-    ("energy-one", "energy", "deterministic", "rmse", "{:.2f}"),
+    ("coverage-ensemble", "{:.1f}", "simulation-2", 1, "ensemble", "coverage"),
+    ("coverage-one", "{:.1f}", "simulation-2", 1, "deterministic", "coverage"),
+    ("lasso-error", "{:.0f}", "simulation-2", 1, "lasso", "selection_error"),
+    ("lasso-missed", "{:.0f}", "simulation-2", 1, "lasso", "fnr"),
+    ("spike-wrong", "{:.0f}", "simulation-2", 1, "spike_slab", "fpr"),
+    ("gauss-missed", "{:.0f}", "simulation-2", 1, "gaussian_spike_slab", "fnr"),
+    ("one-default", "{:.2f}", "simulation-2", 1, "deterministic", "rmse", "default"),
+    ("one-tuned", "{:.2f}", "simulation-2", 1, "deterministic", "rmse"),
+    ("pruned-wrong", "{:.0f}", "simulation-2", 4, "gradual_pruning", "fpr"),
+    ("energy-ensemble", "{:.2f}", "energy", 1, "ensemble", "rmse"),
+    ("energy-one", "{:.2f}", "energy", 1, "deterministic", "rmse"),
+    ("gauss-missed-other", "{:.0f}", "simulation-2", 1, "gaussian_spike_slab", "fnr", "trials 1"),
+    ("wide-gauss-error-4", "{:.0f}", "simulation-2", 4, "gaussian_spike_slab", "selection_error", kept.WIDE),
+    ("wide-noise-error-4", "{:.0f}", "correlated", 4, "unit_noise", "selection_error", kept.WIDE),
+    ("lasso-error-correlated", "{:.0f}", "correlated", 4, "lasso", "selection_error"),
 )
 
 
@@ -52,42 +67,15 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         for key, method in (("gain", "sghmc_sa"), ("dirac", "spike_slab"), ("vd", "sparse_vd")):
             said[f"{key}-{short}-4"] = _gap(task, method, "ensemble", 4)
         said[f"ahead-{short}-4"] = _gap(task, "sparse_vd", "sghmc_sa", 4)
-        missed = values(task, 1, "knockoffs", "fnr")
-        said[f"knockoffs-missed-{short}"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
+        said[f"knockoffs-missed-{short}"] = average(values(task, 1, "knockoffs", "fnr"), "{:.0f}")
         false = values(task, 1, "lasso", "fdr")
         assert not len(false) or false.mean() > 50.0, f"{task}: most that the lasso takes is false"
-        said[f"lasso-false-{short}"] = lab.number(false.mean() if len(false) else None, "{:.0f}")
-    for key, method, metric, form, kind in (
-        ("coverage-ensemble", "ensemble", "coverage", "{:.1f}", "tuned"),
-        ("coverage-one", "deterministic", "coverage", "{:.1f}", "tuned"),
-        ("lasso-error", "lasso", "selection_error", "{:.0f}", "tuned"),
-        ("lasso-missed", "lasso", "fnr", "{:.0f}", "tuned"),
-        ("spike-wrong", "spike_slab", "fpr", "{:.0f}", "tuned"),
-        ("gauss-missed", "gaussian_spike_slab", "fnr", "{:.0f}", "tuned"),
-        ("one-default", "deterministic", "rmse", "{:.2f}", "default"),
-        ("one-tuned", "deterministic", "rmse", "{:.2f}", "tuned"),
-    ):
-        found = values("simulation-2", 1, method, metric, kind)
-        said[key] = lab.number(found.mean() if len(found) else None, form)
+        said[f"lasso-false-{short}"] = average(false, "{:.0f}")
+    for key, form, *cell in AVERAGES:
+        said[key] = average(values(*cell), form)
     said["energy-gap"] = _gap("energy", "deterministic", "ensemble")
-    for key, task, method, metric, form in AVERAGES:
-        found = values(task, 1, method, metric)
-        said[key] = lab.number(found.mean() if len(found) else None, form)
-    taken = values("simulation-2", 4, "gradual_pruning", "fpr")
-    said["pruned-wrong"] = lab.number(taken.mean() if len(taken) else None, "{:.0f}")
-    return (
-        said
-        | _selecting()
-        | _kept()
-        | _wide()
-        | _wide_later()
-        | _trials()
-        | _images()
-        | _attacked()
-        | _tables()
-        | _tables_wide()
-        | _tables_later()
-    )
+    parts = (_selecting, _kept, _wide, _wide_later, _trials, _images, _attacked, _tables, _tables_wide, _tables_later)
+    return said | {key: text for part in parts for key, text in part().items()}
 
 
 def _selecting() -> dict[str, str]:
@@ -107,7 +95,6 @@ def _kept() -> dict[str, str]:
 def _wide() -> dict[str, str]:
     """What learning rates up to 0.1 and 0.3 change in the simulations, beside the ensemble with them."""
     said: dict[str, str] = {}
-    shown = WIDELY
     yes, no = "better", "undecided"
     boxes: dict[str, tuple[str, dict[str, list[str]], set[str], list[str]]] = {
         kept.WIDE: (
@@ -124,11 +111,11 @@ def _wide() -> dict[str, str]:
         ),
     }
     for box, (name, ahead, ahead_of_lasso, ensemble) in boxes.items():
-        found: dict[str, list[str]] = {key: [] for key in shown}
+        found: dict[str, list[str]] = {key: [] for key in WIDELY}
         itself = []
         for task, short in SHORT.items():
             beside = kept.beside(task, reference="ensemble", rule=box)
-            for key, method in shown.items():
+            for key, method in WIDELY.items():
                 if name == "wide":
                     said[f"wide-{key}-{short}"] = _gap(task, method, "ensemble", kind=box)
                 found[key] += [beside[method]["verdict"]] if beside else []
@@ -151,13 +138,12 @@ def _wide() -> dict[str, str]:
         middle = same[1:2] if name == "wide" else [100.0]
         assert same in ([100.0, *middle, 100.0], []), "all as before, but on the sparse teacher up to 0.1"
         if name == "wide":
-            said["wide-dirac-wrong"] = lab.number(wrong[1].mean() if len(wrong[1]) else None, "{:.0f}")
+            said["wide-dirac-wrong"] = average(wrong[1], "{:.0f}")
     return said
 
 
 def _wide_later() -> dict[str, str]:
     """What learning rates up to 0.1 change in the simulations at four times the budget, see PROTOCOL, (b)."""
-    said: dict[str, str] = {}
     words: dict[str, list[str]] = {"sparse_vd": [], "spike_slab": [], "unit_noise": [], "of the sampler": []}
     passed = {}
     for task in SHORT:
@@ -176,14 +162,7 @@ def _wide_later() -> dict[str, str]:
     assert words["spike_slab"] in ([], [yes, yes, no]), "the Dirac form, beside the ensemble"
     assert words["unit_noise"] in ([], [yes] * 3) and words["of the sampler"] in ([], [no, no, yes]), words
     assert list(passed.values()) in ([], [["gaussian_spike_slab"], [], ["unit_noise"]]), "who passes the lasso"
-    for key, task, method, kind in (
-        ("wide-gauss-error-4", "simulation-2", "gaussian_spike_slab", kept.WIDE),
-        ("wide-noise-error-4", "correlated", "unit_noise", kept.WIDE),
-        ("lasso-error-correlated", "correlated", "lasso", "tuned"),
-    ):
-        found = values(task, 4, method, "selection_error", kind)
-        said[key] = lab.number(found.mean() if len(found) else None, "{:.0f}")
-    return said
+    return {}
 
 
 def _trials() -> dict[str, str]:
@@ -222,8 +201,6 @@ def _trials() -> dict[str, str]:
     for (key, task), counts in better.items():
         text = None if None in counts else "; ".join(map(str, counts))
         said[f"trials-{key}-{SHORT[task]}"] = lab.number(text, ordered=True)
-    missed = values("simulation-2", 1, "gaussian_spike_slab", "fnr", "trials 1")
-    said["gauss-missed-other"] = lab.number(missed.mean() if len(missed) else None, "{:.0f}")
     teacher = kept.by_trials("sparse-teacher", "rmse", "ensemble")
     adam, sgd = ([found[one]["verdict"] for found in teacher] for one in ("deterministic", "deterministic_sgd"))
     assert adam in ([], ["worse", "undecided", "undecided"]), "the one network beside the ensemble"
@@ -254,13 +231,12 @@ def _images() -> dict[str, str]:
         gap = _gap("Fashion-MNIST", method, "deterministic_sgd", metric="auroc_unknown")
         said[f"fashion-noticed-{short}"] = gap
         for severity, ahead in ((3, set()), (5, {"adaptive_variational"})) if ranks else ():
-            rows = standing(task, 1, f"nll_blur_{severity}", beside="sghmc")
-            assert {row["method"] for row in rows if row["verdict"] == "better"} == ahead, "who is lower in blur"
+            blurred = _verdicts(task, 1, f"nll_blur_{severity}", "sghmc")
+            assert {one for one, verdict in blurred.items() if verdict == "better"} == ahead, "who is lower in blur"
         sharp = [values(task, 1, one, "accuracy") for one in ("adaptive_variational", "sghmc")] if ranks else [0, 0]
         assert not ranks or lab.shows(estimate((sharp[0] - sharp[1]).tolist()), -1), "and errs more on sharp images"
-    rows = standing("MNIST", 1, "auroc_unknown", beside="deterministic")
-    laplace = [row["verdict"] for row in rows if row["method"] == "laplace"]
-    assert laplace in ([], ["better"]), "by other settings, not by draws"
+    laplace = _verdicts("MNIST", 1, "auroc_unknown", "deterministic").get("laplace", "better")
+    assert laplace == "better", "by other settings, not by draws"
     said["mnist-above-sgd"] = _above("MNIST", "deterministic_sgd")
     said["mnist-batch-norm-sgd"] = _gap("MNIST", "batch_norm", "deterministic_sgd", metric="accuracy")
     return said | {"fashion-batch-norm": _gap("Fashion-MNIST", "batch_norm", "deterministic", metric="accuracy")}
@@ -268,7 +244,7 @@ def _images() -> dict[str, str]:
 
 def _above(task: str, reference: str) -> lab.Said:
     """How many methods are decidedly more accurate than the reference."""
-    above = [row["verdict"] for row in standing(task, 1, "accuracy", beside=reference)]
+    above = [*_verdicts(task, 1, "accuracy", reference).values()]
     return lab.number(above.count("better") if len(above) == len(METHODS) else None, "{:.0f}", ordered=True)
 
 
@@ -284,8 +260,7 @@ def _attacked() -> dict[str, str]:
     for key, method in resists.items():
         shown += [(f"attacked-{key}", method, metric), (f"attacked-{key}-before", method, "accuracy")]
     for key, method, measure in shown:
-        found = values(task, 1, method, measure, "default")
-        said[key] = lab.number(found.mean() if len(found) else None, "{:.0f}")
+        said[key] = average(values(task, 1, method, measure, "default"), "{:.0f}")
     whole = values(task, 1, "deterministic", "milliseconds_dense", "default")
     fast = {"gaussian_spike_slab": "gauss", "sparse_vd": "vd", "group_lasso_adam": "lasso", "small_dense": "small"}
     for method in METHODS:
@@ -305,19 +280,13 @@ def _attacked() -> dict[str, str]:
 
 def _tables() -> dict[str, str]:
     """What nine UCI sets say beside one network: counts of data sets whose difference is decided, and chances."""
-    beside = [
-        {row["method"]: row["verdict"] for row in standing(name, 1, "rmse", beside="deterministic")} for name in TABLES
-    ]
+    beside = [_verdicts(name, 1, "rmse", "deterministic") for name in TABLES]
     whole = all(set(METHODS) <= set(one) for one in beside)
     count = {one: [found.get(one) for found in beside] for one in METHODS}
     most = max(one.count("better") for one in count.values())
     said = {"tables-most": lab.number(most if whole else None, "{:.0f}", ordered=True)}
-    for key, method in (
-        ("sampler", "sghmc_sa"),
-        ("pruned", "gradual_pruning"),
-        ("lasso-adam", "group_lasso_adam"),
-        ("ensemble", "ensemble"),
-    ):
+    shown = {"sampler": "sghmc_sa", "pruned": "gradual_pruning", "lasso-adam": "group_lasso_adam"}
+    for key, method in (shown | {"ensemble": "ensemble"}).items():
         said[f"tables-{key}"] = lab.number(count[method].count("worse") if whole else None, "{:.0f}", ordered=True)
     for key, method in (("trees", "gradient_boosting"), ("forest", "random_forest")):
         rival = [found.get(method) for found in beside]
@@ -342,7 +311,7 @@ def _tables_wide() -> dict[str, str]:
 def _tables_later() -> dict[str, str]:
     """What the nine sets say beside one network at four times the budget."""
     said: dict[str, str] = {"four-noise-yacht": _gap("yacht", "unit_noise", "deterministic", 4)}
-    beside = [{r["method"]: r["verdict"] for r in standing(one, 4, "rmse", beside="deterministic")} for one in TABLES]
+    beside = [_verdicts(name, 4, "rmse", "deterministic") for name in TABLES]
     whole = all(set(METHODS) <= set(one) for one in beside)
     for key, method in (("noise-worse", "unit_noise"), ("ensemble", "ensemble")):
         worse = [found.get(method) for found in beside].count("worse")
@@ -351,8 +320,8 @@ def _tables_later() -> dict[str, str]:
     if whole:
         assert _likely(4) == likely, "of whom better is the most likely outcome"
         assert not _likely(4, region=0.03) | _likely(4, without="boston") | _likely(4, without="yacht"), "barely"
-        rows = standing("yacht", 4, "rmse", beside="deterministic", overlap=10 / 72)
-        assert {row["method"]: row["verdict"] for row in rows}["unit_noise"] == "undecided", "by the rows of the fit"
+        by_fit = _verdicts("yacht", 4, "rmse", "deterministic", overlap=10 / 72)
+        assert by_fit["unit_noise"] == "undecided", "by the rows of the fit"
     decided = [one.get(method) for method in likely for one in beside]
     assert not whole or "better" not in decided, "and it is decided nowhere"
     trees = [one.get("gradient_boosting") for one in beside]
@@ -360,21 +329,19 @@ def _tables_later() -> dict[str, str]:
     return said
 
 
-def _chance(method: str, budget: int, metric="rmse", region=0.02, without="") -> tuple[float, float, float]:
-    tasks = tuple(one for one in TABLES if one != without)
-    return signed_rank(gaps(tasks, budget, method, metric, "deterministic"), region)
+def _verdicts(task: str, budget: int, metric: str, beside: str | None = None, **more) -> dict[str, str]:
+    """What is decided of each method."""
+    return {row["method"]: row["verdict"] for row in standing(task, budget, metric, beside=beside, **more)}
 
 
-def _likely(budget: int, metric="rmse", region=0.02, without="") -> set[str]:
+def _likely(budget: int, region: float = 0.02, without: str = "") -> set[str]:
     """The networks for which better than the one network is the most likely outcome on the next table."""
-    chances = {one: _chance(one, budget, metric, region, without) for one in METHODS if one != "deterministic"}
+    tasks = tuple(one for one in TABLES if one != without)
+    others = [one for one in METHODS if one != "deterministic"]
+    chances = {one: signed_rank(gaps(tasks, budget, one, "rmse", "deterministic"), region) for one in others}
     return {one for one, chance in chances.items() if chance[0] > max(chance[1:])}
 
 
 def verdicts(method: str, metric: str, budget: int = 1) -> list[str]:
     """What is decided of a method on the three simulations; "not run" where nothing is stored."""
-    found = []
-    for task in SIMULATIONS:
-        rows = {row["method"]: row["verdict"] for row in standing(task, budget, metric)}
-        found.append(rows.get(method, "not run"))
-    return found
+    return [_verdicts(task, budget, metric).get(method, "not run") for task in SIMULATIONS]

@@ -8,6 +8,7 @@ import numpy as np
 from book import lab
 from book.lab.intervals import chance
 from book.lab.queries import Rows
+from chapters.shared.said import average, holds, told
 from chapters.unit_noise.experiments import mnist, overhead, vgg_causes, widths
 from chapters.unit_noise.experiments.images import TOLERANCE
 
@@ -47,9 +48,8 @@ def _digits(rows: Rows) -> dict[str, str]:
     for key, setting in (("five", FIVE), ("three", THREE)):
         for method in ("SBP", WEIGHTED):
             pair = "sbp-mnist", setting, method, "Original", "error_test"
-            texts[f"{key}-{method}-less-original"] = lab.difference(*pair)
             # the text: on LeNet-5 every run has more errors, decided for SBP alone; on LeNet-500-300 nothing is
-            assert lab.shows(lab.paired_difference(*pair), (key, method) == ("five", "SBP")), (key, method)
+            texts[f"{key}-{method}-less-original"] = told(*pair, sign=int((key, method) == ("five", "SBP")))
             ours, dense = (lab.stored_values("sbp-mnist", setting, one, "error_test") for one in (method, "Original"))
             assert key != "five" or (ours > dense).all()
             if (key, method) == ("five", "SBP"):  # the text: not as one of four, by Holm's correction
@@ -123,9 +123,8 @@ def _free_location() -> dict[str, str]:
             texts[f"free-less-fixed-{key}"] = lab.number(said, runs=n or None, ordered=key == "nll", of=runs)
     for key, metric in {"flops": "flops_ratio", "error": "error_test"}.items():
         pair = "sbp-mnist", FIVE, WEIGHTED, other, metric
-        texts[f"free-less-fixed-{key}"] = lab.difference(*pair)
         # the text: operations are decided by themselves, errors are not
-        assert lab.shows(lab.paired_difference(*pair), key == "flops"), key
+        texts[f"free-less-fixed-{key}"] = told(*pair, sign=int(key == "flops"))
     mean, error, n = lab.paired_difference("sbp-mnist", FIVE, WEIGHTED, other, "flops_ratio")
     # the text: as one of seven measures (weights are the seventh) operations are not, by Holm's correction
     assert not n or 6 * chance(mean, error, n - 1) > 0.05
@@ -149,7 +148,7 @@ def _exact_price() -> dict[str, str]:
         assert not len(found) or lab.shows(_beside_one(found, printed), sign), printed
     assert (saved < 10.49).all()
     for setting in (FIVE, THREE):  # claims.toml, and the text: SBP saves more than SparseVD, which has fewer epochs
-        assert lab.shows(lab.paired_difference("sbp-mnist", setting, "SBP", "SparseVD", "flops_ratio"), 1), setting
+        holds("sbp-mnist", setting, "SBP", "SparseVD", "flops_ratio", sign=1)
     longer = lab.stored_values("sbp-mnist-causes", FIVE, "SparseVD", "flops_ratio")
     assert len(longer) != len(saved) or lab.shows(lab.estimate(saved - longer), 1)
     shorter, usual = (
@@ -207,8 +206,7 @@ def _other_lengths() -> dict[str, str]:
     for key, setting, metric in (("three", THREE, "units_2"), ("five", FIVE, "units_4")):
         values = [lab.stored_values(name, setting, "SparseVD", metric) for name in ("sbp-mnist", "sbp-mnist-causes")]
         for what, found in zip(("own", "other"), values, strict=True):
-            mean = found.mean() if found.size else None
-            texts[f"vd-{key}-{what}"] = lab.number(mean, "{:.0f}", found.size or None)
+            texts[f"vd-{key}-{what}"] = average(found, "{:.0f}")
         spent = (
             row["budget"] for row in rows if row["setting"] == setting and row["method"] == "SparseVD" and row["n"]
         )
@@ -257,12 +255,10 @@ def _vgg(rows: Rows) -> dict[str, str]:
 
 def _check_published(rows: Rows) -> None:
     """The text: two published rows of the VGG-like network agree in eight of fourteen layers, the wider ones in six."""
-    published = {(row["method"], row["metric"]): row["published"] for row in rows if row["setting"] == VGG}
-    same = [published["SBP", f"units_{k}"] == published["SparseVD", f"units_{k}"] for k in range(1, 15)]
-    assert sum(same) == 8
-    wide = {(row["method"], row["metric"]): row["published"] for row in rows if row["setting"] == "k=1.5"}
-    same = [wide["SBP", f"units_{k}"] == wide["SparseVD", f"units_{k}"] for k in range(1, 15)]
-    assert sum(same) == 6
+    for setting, count in ((VGG, 8), ("k=1.5", 6)):
+        published = {(row["method"], row["metric"]): row["published"] for row in rows if row["setting"] == setting}
+        same = [published["SBP", f"units_{k}"] == published["SparseVD", f"units_{k}"] for k in range(1, 15)]
+        assert sum(same) == count
 
 
 def _distance(params: dict) -> float:
@@ -292,9 +288,7 @@ def _narrow() -> dict[str, str]:
         one: lab.stored_values("sbp-vgg-causes", one, vgg_causes.ALONE, "crossed_epoch") for one in vgg_causes.SCHEDULES
     }
     for key, one in (("", "SBP"), ("-far", "SBP, farther"), ("-paper", "published")):
-        texts[f"vgg-alone{key}"] = lab.number(
-            crossed[one][0] if len(crossed[one]) else None, "{:.0f}", of=[crossed[one]]
-        )
+        texts[f"vgg-alone{key}"] = lab.number(next(iter(crossed[one]), None), "{:.0f}", of=[crossed[one]])
     return texts | {"vgg-narrow": lab.number(whole, "{:,.0f}", of=layers)}
 
 
@@ -344,15 +338,10 @@ def _random_labels(rows: Rows) -> dict[str, str]:
     assert right is None or right < 15  # as was written down before it ran: slow noise's refusal then says nothing
     texts["random-all-dropout"] = lab.number(right, "{:.1f}")
     texts |= _script_on_all(rows, bounds(SCRIPT, setting=ALL_LABELS))
-    above = bounds(SCRIPT) + 5_000 * math.log(10)  # refusing has a bound of -N log 10
-    assert (above > 0).all()
-    mean, error, n = lab.estimate(above) if len(above) else (0.0, 0.0, 0)
-    assert not n or lab.side(mean, error, n) == 1
-    said = f"{mean:,.0f} ± {error:,.0f}" if n else None
-    runs = [lab.stored_values("sbp-random-labels", LABELS, SCRIPT, "removed")]
-    texts["random-script-bound"] = lab.number(said, runs=n or None, ordered=n > 0, of=runs)
+    runs = lab.stored_values("sbp-random-labels", LABELS, SCRIPT, "removed")
+    texts["random-script-bound"] = _above_refusing(bounds(SCRIPT), 5_000, runs)
     # the text: on the few images, that it learns more labels than dropout is undecided
-    assert lab.shows(lab.paired_difference("sbp-random-labels", LABELS, SCRIPT, "Dropout", "accuracy_train"), 0)
+    holds("sbp-random-labels", LABELS, SCRIPT, "Dropout", "accuracy_train", sign=0)
     texts["random-all-epochs"] = lab.number(next((row["budget"] for row in rows if row["setting"] == ALL_LABELS), None))
     slow, fast = bounds("SBP, slow noise"), bounds("SBP")
     if not len(slow) or len(slow) != len(fast):
@@ -376,11 +365,13 @@ def _script_on_all(rows: Rows, bounds: np.ndarray) -> dict[str, str]:
     # as was written down before these runs: all three have more than 15 % right, and more than dropout has
     assert (right > 15).all()
     pair = name, ALL_LABELS, SCRIPT, "Dropout", "accuracy_train"
-    assert lab.shows(lab.paired_difference(*pair), 1)
-    texts["random-all-script-ahead"] = lab.difference(*pair, digits=1)
-    above = bounds + 60_000 * math.log(10)  # refusing has a bound of -N log 10
-    mean, error, n = lab.estimate(above) if len(above) else (0.0, 0.0, 0)
-    assert (above > 0).all() and (not n or lab.side(mean, error, n) == 1)
-    said = f"{mean:,.0f} ± {error:,.0f}" if n else None
-    texts["random-all-script-bound"] = lab.number(said, runs=n or None, ordered=n > 0, of=[right])
-    return texts
+    texts["random-all-script-ahead"] = told(*pair, sign=1, digits=1)
+    return texts | {"random-all-script-bound": _above_refusing(bounds, 60_000, right)}
+
+
+def _above_refusing(bounds: np.ndarray, images: int, runs: np.ndarray) -> str:
+    """By how much bounds in nats are above -N log 10, that of refusing."""
+    above = bounds + images * math.log(10)
+    mean, error, n = lab.estimate(above)
+    assert (above > 0).all() and lab.shows((mean, error, n), 1)
+    return lab.number(f"{mean:,.0f} ± {error:,.0f}" if n else None, runs=n or None, ordered=n > 0, of=[runs])

@@ -18,9 +18,10 @@ from bnnlib import metrics
 from bnnlib.functional import acceptance_probability, log_acceptance_ratio, symmetric_kl_loss
 from bnnlib.sampling import DiagonalGaussian
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.shared.images import load_images, reads
 from chapters.shared.stages import Stages
+from chapters.shared.training import falling_late
 
 METHODS = ("VI", "Symmetric KL", "No entropy", "Adam")
 SHAPES = {"conv1": (6, 1, 5, 5), "bias1": (6,), "conv2": (16, 6, 5, 5), "bias2": (16,), "fc": (10, 256), "bias3": (10,)}
@@ -36,15 +37,10 @@ def logits(weights: Tensor, x: Tensor) -> Tensor:
     return F.linear(x.flatten(1), parts["fc"], parts["bias3"])
 
 
-def falling(epoch: int, epochs: int) -> float:
-    """Of the learning rate: constant, then down to 0 over the second half."""
-    return min(1.0, 2.0 * (1.0 - epoch / epochs))
-
-
 def schedules(cell: Cell) -> dict[str, Any]:
     """What changes on the way of a cell, for its probe."""
     epochs = cell.params["epochs"]
-    return {"learning rate": (partial(falling, epochs=epochs), range(epochs))}
+    return {"learning rate": (partial(falling_late, steps=epochs), range(epochs))}
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
@@ -65,7 +61,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
         state = last["state"]
     for epoch in range(len(state["nll"]), params["epochs"]):
         for group in optimizer.param_groups:
-            group["lr"] = params["learning_rate"] * falling(epoch, params["epochs"])
+            group["lr"] = params["learning_rate"] * falling_late(epoch, params["epochs"])
         state = _epoch(cell.method, density, optimizer, state, x, y, params["batch_size"], generator)
         kept = {"density": density.state_dict(), "optimizer": optimizer.state_dict(), "state": state}
         stages.save(kept | {"generator": generator.get_state()})
@@ -153,6 +149,6 @@ EXPERIMENTS = [
         schedules=schedules,
         tiny={"data": "digits", "epochs": 2, "repeats": 2, "batch_size": 512},
         unavailable={"paper": "not run: no GPU"},
-        budget=lambda cell: (cell.params["epochs"], "epochs"),
+        budget=epochs_of,
     )
 ]

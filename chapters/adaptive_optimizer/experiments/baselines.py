@@ -31,17 +31,11 @@ from chapters.adaptive_optimizer.experiments.training import Training, data_of, 
 from chapters.adaptive_optimizer.networks import mean_loss
 from chapters.adaptive_optimizer.problems import BATCH_SIZE, PROBLEMS, cyclic_lr
 from chapters.shared.stages import Stages
+from chapters.shared.training import falling_late
 
 TUNED_ON, HELD_OUT = 2, 0.2  # data sets, and the share of their training rows that judges a setting
 MOMENTUM = 0.9  # of SA-EM's sampler, as in chapter 01
-
-
 WEIGHTS = polynomial(10.0, 1000.0, 0.7)  # of SA-EM's stochastic approximation
-
-
-def cooling(epoch: int, epochs: int) -> float:
-    """Temperature of SA-EM: 1, then down to 0 over the second half."""
-    return min(1.0, 2.0 * (1.0 - epoch / epochs))
 
 
 def schedules(cell: Cell) -> dict[str, Any]:
@@ -51,7 +45,7 @@ def schedules(cell: Cell) -> dict[str, Any]:
     found = trainings.schedules(cell)
     if cell.method == "SA-EM":
         (_, steps), epochs = found["step size"], cell.params["epochs"]
-        found["temperature"] = (partial(cooling, epochs=epochs), range(epochs))
+        found["temperature"] = (partial(falling_late, steps=epochs), range(epochs))
         found["weight"] = (WEIGHTS, range(1, len(steps) + 1))
     return found
 
@@ -79,7 +73,7 @@ class SAEM(Training):
     def _epoch(self) -> None:
         order = torch.randperm(self.rows, generator=self.generator, device=self.device)
         group, epochs = self.optimizer.param_groups[0], self.params["epochs"]
-        group["temperature"] = cooling(self.epoch, epochs)
+        group["temperature"] = falling_late(self.epoch, epochs)
         # of a Gaussian likelihood with variance 1 the energy is half of the squared errors
         factor = self.rows * (1.0 if self.problem.classify else 0.5)
         for batch, rows in enumerate(order.split(BATCH_SIZE)):

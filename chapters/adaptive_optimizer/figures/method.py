@@ -14,6 +14,7 @@ from book.display.style import INK, PALETTE, figure, line_styles, panel_letters,
 
 Curve = tuple[Sequence[float], Sequence[float]]
 _STEEP, _FLAT = 10.0, 0.5  # curvatures of the valley in the first picture
+_BELOW = {"fontsize": "small", "loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "frameon": False}  # a legend
 
 
 def idea(steps: int = 14) -> Figure:
@@ -103,7 +104,7 @@ def noise(ratios: Mapping[str, Curve], paths: Mapping[str, np.ndarray]) -> Figur
             right.plot(paths[name], **look | {"lw": 1.3})
         right.set(xlabel="step", ylabel="w")
         for panel in (left, right):
-            panel.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+            panel.legend(**_BELOW)
         panel_letters((left, right))
     return fig
 
@@ -131,7 +132,7 @@ def scale(paths: Mapping[str, np.ndarray], exact: Curve, lines: Mapping[str, Cur
         log_axis(right)
         right.set(xscale="log", xlabel="curvature h", ylabel="standard deviation")
         for panel in (left, right):
-            panel.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+            panel.legend(**_BELOW)
         panel_letters((left, right))
     return fig
 
@@ -158,7 +159,7 @@ def groups(path: np.ndarray, thresholds: tuple[float, float], warm_up: int, rows
             left.axhline(level, color=INK, lw=1.2, ls=dash)
         left.axvspan(0, warm_up, color=INK, alpha=0.07, lw=0)
         left.set(yscale="log", xlabel="step", ylabel="mean square of a group")
-        left.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False, ncols=2)
+        left.legend(**_BELOW, ncols=2)
         _weights(right, rows)
         panel_letters((left, right))
     return fig
@@ -173,4 +174,4 @@ def _weights(panel: Axes, rows: Mapping[str, np.ndarray]) -> None:
         panel.plot(x, table.ravel(), **look | {"linestyle": "none", "ms": 9 - 2.5 * place} | hollow)
     panel.axhline(0.0, color=INK, lw=0.8)
     panel.set(xlabel="input", ylabel="weight", xticks=range(1, len(table) + 1))
-    panel.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+    panel.legend(**_BELOW)

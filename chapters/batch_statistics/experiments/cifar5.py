@@ -12,10 +12,8 @@ from typing import Any
 
 import torch
 
-from book.lab.cells import Cell, Experiment, Need, epochs_of
-from chapters.batch_statistics.experiments.images import SOURCES, TINY, reads, run_cell, schedules
-from chapters.batch_statistics.experiments.matched import MATCHED, run_matched
-from chapters.batch_statistics.experiments.readings import cdf_readings
+from book.lab.cells import Cell, Need
+from chapters.batch_statistics.experiments.matched import MATCHED, experiment
 
 NAME, DRAWN = "sbn-cifar5", "VGG-11, drawn classes"
 _TRAIN = {"batch_size": 32, "learning_rate": 1e-3, "constant": 0.5}
@@ -32,12 +30,8 @@ def drawn_classes() -> list[int]:
 def _trained(params: Params, number: int, widths: dict[str, float]) -> list[Cell]:
     """The networks without dropout, `number` of each."""
     rates: dict[str, Any] = {"VGG-11": [0.0, 0.0], "ResNet-18": 0.0}
-    return [
-        Cell(
-            name, "BN", tuple(range(number)), params | {"network": name, "width": widths[name], "dropout": rates[name]}
-        )
-        for name in widths
-    ]
+    own = {name: {"network": name, "width": width, "dropout": rates[name]} for name, width in widths.items()}
+    return [Cell(name, "BN", tuple(range(number)), params | more) for name, more in own.items()]
 
 
 def _also_vgg(plain: Cell, rates: list[float]) -> list[Cell]:
@@ -46,9 +40,10 @@ def _also_vgg(plain: Cell, rates: list[float]) -> list[Cell]:
     return [Cell("VGG-11", "DO", plain.replicates, dropped), Cell(DRAWN, "BN", plain.replicates, drawn)]
 
 
-def _control(trained: Cell, noise: Params) -> Cell:
-    """The control of the networks of a cell, which starts from them."""
-    return Cell(trained.setting, MATCHED, trained.replicates, trained.params | noise, (Need(NAME, trained),))
+def _all(trained: list[Cell], noise: Params, rates: list[float]) -> list[Cell]:
+    """These cells, the controls that start from their networks, and `_also_vgg`."""
+    controls = [Cell(one.setting, MATCHED, one.replicates, one.params | noise, (Need(NAME, one),)) for one in trained]
+    return [*trained, *controls, *_also_vgg(trained[0], rates)]
 
 
 def _smoke() -> list[Cell]:
@@ -56,39 +51,28 @@ def _smoke() -> list[Cell]:
     settings = {"bfloat16": False, "bfloat16_scores": False, "chunk": 300, "batches": 10, "draws": 2, "epochs": 1}
     settings |= {"best_epoch": True}
     trained = _trained(_COMMON | data | settings, 1, {"VGG-11": 0.05, "ResNet-18": 0.05})
-    noise = {"noise_draws": 4, "noise_rows": 60}
-    return [*trained, *(_control(cell, noise) for cell in trained), *_also_vgg(trained[0], [0.25, 0.1])]
+    return _all(trained, {"noise_draws": 4, "noise_rows": 60}, [0.25, 0.1])
 
 
 def _book() -> list[Cell]:
     settings = {"bfloat16": True, "bfloat16_scores": True, "chunk": 250, "batches": 1_400, "epochs": 16}
     trained = _trained(_COMMON | _CIFAR | settings | {"held_out": 2_000}, 3, {"VGG-11": 1.0, "ResNet-18": 1.0})
-    noise = {"noise_draws": 20, "noise_rows": 1_000}
-    return [*trained, *(_control(cell, noise) for cell in trained), *_also_vgg(trained[0], [0.5, 0.4])]
+    return _all(trained, {"noise_draws": 20, "noise_rows": 1_000}, [0.5, 0.4])
 
 
 def _paper() -> list[Cell]:
     settings = {"bfloat16": False, "bfloat16_scores": False, "chunk": 1_000, "batches": 3_500, "epochs": 200}
     settings |= {"best_epoch": True}
     trained = _trained(_COMMON | _CIFAR | settings, 6, {"VGG-11": 1.0, "ResNet-18": 1.0})
-    noise = {"noise_draws": 50, "noise_rows": 5_000}
-    return [*trained, *(_control(cell, noise) for cell in trained), *_also_vgg(trained[0], [0.5, 0.4])]
+    return _all(trained, {"noise_draws": 50, "noise_rows": 5_000}, [0.5, 0.4])
 
 
 EXPERIMENTS = [
-    Experiment(
+    experiment(
         name=NAME,
         summary="Five classes of CIFAR-10 with VGG-11 and ResNet-18: Stochastic Batch Normalization on unknown classes",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
-        run_cell=run_cell,
-        tiny=TINY,
-        reads=reads,
-        schedules=schedules,
-        methods={MATCHED: run_matched},
         unavailable={"paper": "not run: no GPU"},
-        derived=cdf_readings,
-        budget=epochs_of,
-        sources=SOURCES,
         value=8.0,
     )
 ]

@@ -9,6 +9,7 @@ With the parameter "noise_draws", the noise itself is measured too (`chapters.ba
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,18 +18,24 @@ from torch import nn
 from bnnlib import metrics
 from bnnlib.nn import match_moments, mean_weights, predict, to_stochastic_batch_norm
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.batch_statistics import noise
 from chapters.batch_statistics.experiments.images import (
     PARTS,
+    SOURCES,
+    TINY,
     Images,
     _cast,
     _train,
     load_images,
     measure,
     network,
+    reads,
+    run_cell,
+    schedules,
     training_batches,
 )
+from chapters.batch_statistics.experiments.readings import cdf_readings
 from chapters.shared.stages import Stages
 
 MATCHED = "BN, matched"
@@ -81,3 +88,16 @@ def _noise(stochastic: nn.Module, images: Images, params: dict[str, Any], random
         averages = torch.cat([stochastic(rows).float() for rows in x.split(params["chunk"])])
     draws = predict(stochastic, x, params["noise_draws"], params["chunk"], random).float()
     return noise.measures(draws.cpu(), averages.cpu(), len(some[0]), torch.Generator().manual_seed(0))
+
+
+experiment = partial(
+    Experiment,
+    run_cell=run_cell,
+    tiny=TINY,
+    reads=reads,
+    schedules=schedules,
+    methods={MATCHED: run_matched},
+    derived=cdf_readings,
+    budget=epochs_of,
+    sources=SOURCES,
+)

@@ -9,10 +9,8 @@ beside the last, as the published table. 5,000 training images are kept for the 
 "BN, matched" is our control, as in `cifar5`; the book profile trains its networks again.
 """
 
-from book.lab.cells import Cell, Experiment, Need, epochs_of
-from chapters.batch_statistics.experiments.images import SOURCES, TINY, reads, run_cell, schedules
-from chapters.batch_statistics.experiments.matched import MATCHED, run_matched
-from chapters.batch_statistics.experiments.readings import cdf_readings
+from book.lab.cells import Cell, Need
+from chapters.batch_statistics.experiments.matched import MATCHED, experiment
 
 NAME = "sbn-mnist"
 _TRAIN = {"batch_size": 16, "learning_rate": 1e-3, "constant": 0.0, "augment": False}
@@ -56,17 +54,9 @@ def _paper() -> list[Cell]:
 
 
 EXPERIMENTS = [
-    Experiment(
+    experiment(
         name=NAME,
         summary="MNIST with LeNet-5: Stochastic Batch Normalization, deep ensembles and dropout on unknown images",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
-        run_cell=run_cell,
-        tiny=TINY,
-        reads=reads,
-        schedules=schedules,
-        methods={MATCHED: run_matched},
-        derived=cdf_readings,
-        budget=epochs_of,
-        sources=SOURCES,
     )
 ]

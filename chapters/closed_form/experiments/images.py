@@ -22,13 +22,13 @@ from bnnlib.pruning import prune_ranked, weight_scores
 from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine
-from book.lab.cells import Cell, CellResult, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from book.lab.probes import first
 from chapters.closed_form.experiments.networks import network, prior_of, scale_means
 from chapters.shared.augmentation import Compose, RandomCrop, RandomHorizontalFlip
-from chapters.shared.images import Split, error_percent, load_images
+from chapters.shared.images import Split, error_percent, load_images, reads
 from chapters.shared.stages import Stages
-from chapters.shared.training import fit
+from chapters.shared.training import fit, rising
 
 RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise", "Sparse VD": "signal_to_noise"}  # each as its paper prunes
 OTHERS = {"sBNN": ("signal_to_noise", "magnitude"), "BbB": ("inclusion", "magnitude")}
@@ -82,14 +82,8 @@ def _build(cell: Cell, candidate: dict[str, float], pretrained: dict[str, Tensor
         return model
     start = network(cell.params, "deterministic", seed)
     start.load_state_dict(pretrained)
-    return to_bayesian(
-        start, {"sBNN": "gaussian_spike_slab", "BbB": "scale_mixture"}[cell.method], **prior_of(candidate)
-    )
-
-
-def rising(epoch: int, weight: float, warm_up: int) -> float:
-    """Weight of the divergence: up to its own over the first epochs."""
-    return weight * min(1.0, (epoch + 0.02) / warm_up) if warm_up else weight
+    kind = {"sBNN": "gaussian_spike_slab", "BbB": "scale_mixture"}[cell.method]
+    return to_bayesian(start, kind, **prior_of(candidate))
 
 
 def first_epochs(params: dict[str, Any]) -> int:
@@ -100,7 +94,9 @@ def first_epochs(params: dict[str, Any]) -> int:
 def schedules(cell: Cell) -> dict[str, Any]:
     """What changes on the way of a cell, for its probe."""
     params, found = cell.params, {}
-    lengths = {"": first_epochs(params)} | {f", {name}": params[name] for name in ("retrain",) if params.get(name)}
+    lengths = {"": first_epochs(params)}
+    if retrain := params.get("retrain"):
+        lengths[", retrain"] = retrain
     if pretrain := params.get("pretrain"):
         lengths[", pretraining"] = pretrain["epochs"]
     for name, epochs in lengths.items():
@@ -135,20 +131,17 @@ def train(
         groups = [{"params": [p for name, p in model.named_parameters() if name not in own]}]
         groups.append({"params": list(own.values()), "lr": rate * factor})
     if params["optimizer"] == "sgd":
-        decay = params.get("weight_decay", 0.0)
-        optimizer: torch.optim.Optimizer = torch.optim.SGD(
-            groups, lr=rate, momentum=params["momentum"], weight_decay=decay
-        )
+        more = {"momentum": params["momentum"], "weight_decay": params.get("weight_decay", 0.0)}
+        optimizer: torch.optim.Optimizer = torch.optim.SGD(groups, lr=rate, **more)
     else:
         optimizer = torch.optim.Adam(groups, lr=rate, fused=True)
-    warm_up, weight = params.get("warm_up", 0), candidate.get("kl_scale", 0.0)
     fit(
         model,
         data["train"],
         epochs=params["epochs"],
         batch_size=params["batch_size"],
         optimizer=optimizer,
-        kl_scale=partial(rising, weight=weight, warm_up=warm_up),
+        kl_scale=partial(rising, weight=candidate.get("kl_scale", 0.0), warm_up=params.get("warm_up", 0)),
         minibatch_scheme=params["minibatch_scheme"],
         schedule=cosine(params["epochs"]) if params["cosine"] else None,
         augment=Compose([RandomCrop(4), RandomHorizontalFlip()]) if params.get("augment") else None,
@@ -205,3 +198,6 @@ def _final(cell: Cell, model: nn.Module, data: Split, device, validation: dict[s
     shares = np.linspace(0.0, 1.0, 201)
     quantiles = np.quantile(scores.double().sigmoid().cpu().numpy(), shares)
     return rows, {"inclusion_cdf": np.stack([quantiles, shares], axis=1).astype(np.float32)}
+
+
+experiment = partial(Experiment, run_cell=run_cell, tiny=TINY, reads=reads, schedules=schedules, budget=epochs_of)

@@ -31,9 +31,8 @@ from itertools import product
 import torch
 
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.cells import Cell, CellResult
 from chapters.closed_form.experiments import images, retrained
-from chapters.shared.images import reads
 
 SETS = {"LeNet-5, set 1": (0.0, -5.0), "LeNet-5, set 2": (-1.0, -3.0)}  # log tau_1, log tau_0
 DROP_RATES = [0, 90, 95, 96, 97, 98, 98.2, 98.5, 98.7, 99, 99.2, 99.5, 99.7, 99.9]
@@ -129,15 +128,12 @@ def _paper() -> list[Cell]:
 
 
 EXPERIMENTS = [
-    Experiment(
+    images.experiment(
         name="sbnn-lenet",
         summary="LeNet-300-100 and LeNet-5 on MNIST, pruned by closed-form inclusion probabilities up to 99.9 %",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
         tiny=images.TINY | {"retrain": 1},
-        reads=reads,
-        schedules=images.schedules,
         unavailable={"paper": "not run: 126 candidates of 200 epochs"},
-        budget=epochs_of,
     )
 ]

@@ -23,9 +23,8 @@ published grid.
 from functools import partial
 from itertools import product
 
-from book.lab.cells import Cell, Experiment, epochs_of
-from chapters.closed_form.experiments.images import TINY, run_cell, schedules
-from chapters.shared.images import reads
+from book.lab.cells import Cell
+from chapters.closed_form.experiments.images import experiment
 
 METHODS = ("sBNN", "BbB")
 PROBLEMS = {
@@ -98,17 +97,14 @@ def _mnist_smoke() -> list[Cell]:
 
 
 def _mnist_paper() -> list[Cell]:
-    cells = [_cell("mnist", units, "sBNN", _published_grid(), _PAPER, 784) for units in (400, 800, 1200)]
-    return [*cells, _cell("mnist", 1200, "BbB", _published_grid(), _PAPER, 784)]
+    kinds = ((400, "sBNN"), (800, "sBNN"), (1200, "sBNN"), (1200, "BbB"))
+    return [_cell("mnist", *kind, _published_grid(), _PAPER, 784) for kind in kinds]
 
 
 def _cifar_book() -> list[Cell]:
     train = _BOOK | {"epochs": 60, "batch_size": 256, "augment": True}
-    return [
-        _cell("cifar10", 1200, method, CHOSEN[method], train, 3072, replicate)
-        for replicate in range(3)
-        for method in METHODS
-    ]
+    every = product(range(3), METHODS)
+    return [_cell("cifar10", 1200, method, CHOSEN[method], train, 3072, replicate) for replicate, method in every]
 
 
 def _cifar_smoke() -> list[Cell]:
@@ -119,17 +115,7 @@ def _cifar_paper() -> list[Cell]:
     return [_cell("cifar10", 1200, method, _published_grid(), _PAPER, 3072) for method in METHODS]
 
 
-_TOO_LONG = {"paper": "not run: 45 candidates of 300 epochs for every network"}
-
-_experiment = partial(
-    Experiment,
-    run_cell=run_cell,
-    tiny=TINY,
-    reads=reads,
-    schedules=schedules,
-    unavailable=_TOO_LONG,
-    budget=epochs_of,
-)
+_experiment = partial(experiment, unavailable={"paper": "not run: 45 candidates of 300 epochs for every network"})
 EXPERIMENTS = [
     _experiment(
         name="sbnn-mnist",

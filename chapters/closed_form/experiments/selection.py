@@ -29,7 +29,7 @@ from torch import Tensor
 from bnnlib.functional import scaled_importance
 from bnnlib.pruning import rank_mask
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
+from book.lab.cells import Cell, CellResult, epochs_of, profiles, rows_of
 from chapters.closed_form.experiments import simulation_nets as nets
 from chapters.closed_form.experiments.simulations import linear_model, with_intercept
 
@@ -286,13 +286,11 @@ _PAPER = _BOOK | {"epochs": 500, "replicates": 50, "folds": 10, "cv_replicates":
 _PAPER |= {"pruned_replicates": 50}
 
 EXPERIMENTS = [
-    Experiment(
+    nets.experiment(
         name="sbnn-selection",
         summary="Experiment 3: selection of inputs against D, alpha, pi, and by cross-validation (Figures 4-8)",
         profiles=profiles(_selection_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_selection,
-        tiny=nets.TINY,
-        schedules=nets.schedules,
         methods={"NN": run_plain, "NN-Dr": run_plain, "LM": run_linear, "BNN-VS-CV": run_cross_validation}
         | {"BNN-VS, true share": run_true_share, "BNN, inputs of LM": run_linear_choice}
         | dict.fromkeys(TRIVIAL, run_trivial),
@@ -301,15 +299,13 @@ EXPERIMENTS = [
         },
         budget=epochs_of,
     ),
-    Experiment(
+    nets.experiment(
         name="sbnn-pruning",
         summary="Experiment 4: test error against the share of pruned weights for three pi (Figure 9)",
         version=3,
         sources={"signal-to-noise": "sBNN", "magnitude": "sBNN"},
         profiles=profiles(_pruning_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_pruning,
-        tiny=nets.TINY,
-        schedules=nets.schedules,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
 ]

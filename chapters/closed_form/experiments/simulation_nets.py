@@ -26,7 +26,7 @@ from bnnlib.replicates import (
     fit_stacked,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell
+from book.lab.cells import Cell, Experiment
 from book.lab.probes import first
 from chapters.closed_form.dropout import StackedDropout
 from chapters.shared import simulated
@@ -176,13 +176,13 @@ def schedules(cell: Cell) -> dict[str, Any]:
     return {"learning rate": (partial(rate_at, epochs=epochs), range(epochs))}
 
 
+experiment = partial(Experiment, tiny=TINY, schedules=schedules)
+
+
 def importance(model: StackedMLP) -> Tensor:
     """psi of every input, shape (R, p)."""
-    return path_importance([weight for weight, _ in model.posterior.layout.layers(_inclusion(model))])
-
-
-def _inclusion(model: StackedMLP) -> Tensor:
-    return model.posterior.inclusion_probability.double()
+    layers = model.posterior.layout.layers(model.posterior.inclusion_probability.double())
+    return path_importance([weight for weight, _ in layers])
 
 
 def keep_top(score: Tensor, share: float) -> Tensor:
@@ -204,13 +204,10 @@ def selection_accuracy(kept: Tensor, effects: Tensor) -> Tensor:
     return 100.0 * (chosen == (effects != 0)).double().mean(dim=1)
 
 
+@torch.no_grad()
 def mse(model: StackedMLP, x: Tensor, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Mean squared error (R,) of the mean of NUM_DRAWS draws, or of the mean weights where there is no generator."""
-    if generator is None:
-        with torch.no_grad():
-            prediction = model.mean_forward(x)
-    else:
-        prediction = model.predict(x, NUM_DRAWS, generator).mean(dim=0)
+    prediction = model.predict(x, NUM_DRAWS, generator).mean(dim=0) if generator else model.mean_forward(x)
     return (prediction - y).square().mean(dim=(1, 2))
 
 

@@ -14,6 +14,7 @@ of a linear model.
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from bnnlib.functional import scaled_importance
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
+from book.lab.cells import Cell, CellResult, epochs_of, profiles, rows_of
 from chapters.closed_form.experiments import simulation_nets as nets
 from chapters.shared import simulated
 
@@ -119,10 +120,8 @@ def shapes(arrays: Mapping[tuple[str, str, int, str], np.ndarray]) -> list[dict[
 
 def agreement(score: Tensor, effects: Tensor) -> dict[str, Tensor]:
     """Pearson and Spearman correlation of the scores of inputs with their effects, both (R, p)."""
-    return {
-        "correlation": nets.correlation(score, effects),
-        "correlation_rank": nets.correlation(nets.ranks(score), nets.ranks(effects)),
-    }
+    ranked = nets.correlation(nets.ranks(score), nets.ranks(effects))
+    return {"correlation": nets.correlation(score, effects), "correlation_rank": ranked}
 
 
 def linear_model(data: nets.Data) -> Tensor:
@@ -164,26 +163,34 @@ def _choice_data(problem: str, replicates: tuple[int, ...], n: int, size: int | 
     return nets.stack(sets, int(nets.TRAIN_SHARE * n))
 
 
-def run_priors(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
-    """Every prior of the grid on every data set of one problem, as one stack; means over the alphas of a replicate."""
-    params, replicates = cell.params, cell.replicates
-    problem, grid = cell.setting, torch.tensor(params["grid"], dtype=torch.float64)
-    one = _choice_data(problem, replicates, params["num_samples"], params["num_inputs"]).to(device)
+def _on_grid(cell: Cell, problem: str, device, checkpoint: Checkpoint | None, seed: int):
+    """Data, networks and held-out scores of every prior of the grid on every data set of one problem, as one stack.
+
+    With the shape (priors, cases, replicates) of what there is one of for each network.
+    """
+    params, grid = cell.params, torch.tensor(cell.params["grid"], dtype=torch.float64)
+    one = _choice_data(problem, cell.replicates, params["num_samples"], params["num_inputs"]).to(device)
     data, per_prior = one.repeat(len(grid)), one.x.shape[1]
     build = partial(nets.sbnn, prior=grid.repeat_interleave(per_prior, dim=0))
-    model, likelihood = nets.Trainings(checkpoint, device, 43).fit(build, data.x, data.y, params)
-    draws = torch.Generator(device).manual_seed(43)
-    metrics = nets.held_out(model, likelihood, data, draws) | {"slab_share": model.posterior.percent_active()}
+    model, likelihood = nets.Trainings(checkpoint, device, seed).fit(build, data.x, data.y, params)
+    scores = nets.held_out(model, likelihood, data, torch.Generator(device).manual_seed(seed))
+    return data, model, scores, (len(grid), per_prior // len(cell.replicates), len(cell.replicates))
+
+
+def run_priors(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
+    """Every prior of the grid on every data set of one problem; means over the alphas of a replicate."""
+    params, replicates, problem = cell.params, cell.replicates, cell.setting
+    data, model, scores, shape = _on_grid(cell, problem, device, checkpoint, 43)
+    metrics = scores | {"slab_share": model.posterior.percent_active()}
     psi = nets.importance(model)
     if problem == "selection":
         metrics["selection_accuracy"] = nets.selection_accuracy(nets.keep_top(psi, 0.2), data.effects)
     if problem != "influence":
         metrics |= agreement(psi, data.effects)
-    shape = (len(grid), per_prior // len(replicates), len(replicates))
     metrics = {name: values.double().cpu().view(shape).mean(dim=1) for name, values in metrics.items()}
     if problem == "influence":
         raw = [(*pair_set(r, alpha, params["num_samples"])[:2], alpha) for alpha in ALPHAS_1 for r in replicates]
-        psi, strength = psi.cpu().view(len(grid), per_prior, 2), torch.stack([influence(*one) for one in raw])
+        psi, strength = psi.cpu().view(shape[0], -1, 2), torch.stack([influence(*one) for one in raw])
         found = [trends({"psi_1": p[:, 0], "psi_2": p[:, 1], "influence": strength}, len(replicates)) for p in psi]
         metrics |= {name: torch.stack([one[name] for one in found]) for name in found[0]}
     settings = [f"{problem}, {prior_name(prior)}" for prior in params["grid"]]
@@ -192,16 +199,10 @@ def run_priors(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
 
 def run_published_pairs(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """ELBO of the paper's own priors on data sets that no other cell draws; nothing is compared with the truth."""
-    params, grid = cell.params, torch.tensor(cell.params["grid"], dtype=torch.float64)
-    problem = cell.setting.removeprefix("choice, ")
-    one = _choice_data(problem, cell.replicates, params["num_samples"], params["num_inputs"]).to(device)
-    data, per_prior = one.repeat(len(grid)), one.x.shape[1]
-    build = partial(nets.sbnn, prior=grid.repeat_interleave(per_prior, dim=0))
-    model, likelihood = nets.Trainings(checkpoint, device, 45).fit(build, data.x, data.y, params)
-    bound = nets.held_out(model, likelihood, data, torch.Generator(device).manual_seed(45))["elbo"]
-    shape = (len(grid), per_prior // len(cell.replicates), len(cell.replicates))
-    settings = [f"{cell.setting}, {prior_name(prior)}" for prior in params["grid"]]
-    return CellResult(rows_of(cell, {"elbo": bound.double().cpu().view(shape).mean(dim=1).flatten()}, settings))
+    _, _, scores, shape = _on_grid(cell, cell.setting.removeprefix("choice, "), device, checkpoint, 45)
+    settings = [f"{cell.setting}, {prior_name(prior)}" for prior in cell.params["grid"]]
+    bound = scores["elbo"].double().cpu().view(shape).mean(dim=1).flatten()
+    return CellResult(rows_of(cell, {"elbo": bound}, settings))
 
 
 def run_dropout_choice(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -242,17 +243,11 @@ def _importance_cells(scale: dict) -> list[Cell]:
 
 def _between_cells(scale: dict) -> list[Cell]:
     """The importance under a prior between the two of Experiment 2: the paper names none."""
-    replicates = tuple(range(scale["replicates"]))
-    return [
-        Cell(
-            f"{function}, D={size}{importance_suffix(BETWEEN_PRIOR)}",
-            "sBNN",
-            replicates,
-            _params(scale, BETWEEN_PRIOR, num_inputs=size, function=function, keep_phi=False),
-        )
-        for function in FUNCTIONS
-        for size in scale["sizes"]
-    ]
+    replicates, cells = tuple(range(scale["replicates"])), []
+    for function, size in product(FUNCTIONS, scale["sizes"]):
+        params = _params(scale, BETWEEN_PRIOR, num_inputs=size, function=function, keep_phi=False)
+        cells.append(Cell(f"{function}, D={size}{importance_suffix(BETWEEN_PRIOR)}", "sBNN", replicates, params))
+    return cells
 
 
 def _prior_cells(scale: dict) -> list[Cell]:
@@ -282,42 +277,35 @@ def _scale(replicates: int, epochs: int = nets.TRAINING["epochs"], n: int = nets
 _SMOKE = _scale(2, 3, 100, (10,))
 
 EXPERIMENTS = [
-    Experiment(
+    nets.experiment(
         name="sbnn-influence",
         summary="Experiment 1: psi of two inputs against the influence of the second (Figure 1)",
         profiles=profiles(_influence_cells, smoke=_SMOKE, book=_scale(10), paper=_scale(50, 500)),
         run_cell=run_influence,
-        tiny=nets.TINY,
-        schedules=nets.schedules,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
-    Experiment(
+    nets.experiment(
         name="sbnn-importance",
         summary="Experiment 2: correlation of the importance phi with the effects, linear and not (Figures 2 and 3)",
         profiles=profiles(_importance_cells, smoke=_SMOKE, book=_scale(5), paper=_scale(50, 500)),
         run_cell=run_importance,
-        tiny=nets.TINY,
-        schedules=nets.schedules,
         budget=epochs_of,
         derived=shapes,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
-    Experiment(
+    nets.experiment(
         name="sbnn-importance-causes",
         summary="Experiment 2 with a narrower spike: what the prior does to the correlations",
         profiles=profiles(_between_cells, smoke=_SMOKE, book=_scale(20)),
         run_cell=run_importance,
-        tiny=nets.TINY,
-        schedules=nets.schedules,
         budget=epochs_of,
     ),
-    Experiment(
+    nets.experiment(
         name="sbnn-priors",
         summary="What the priors of Experiments 1-4 were chosen by: ELBO and held-out scores of 14 settings",
         profiles=profiles(_prior_cells, smoke=_SMOKE, book=_scale(3), paper=_scale(20, 500)),
         run_cell=run_priors,
         tiny=nets.TINY | {"kind": lambda cell: cell.setting.partition(", D=")[0]},
-        schedules=nets.schedules,
         methods={"NN-Dr": run_dropout_choice, "published pairs": run_published_pairs},
         unavailable={"paper": "not run: the choices were made on the book profile"},
     ),

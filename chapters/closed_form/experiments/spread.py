@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
+from book.lab.cells import Cell, CellResult, epochs_of, profiles, rows_of
 from chapters.closed_form.experiments import simulation_nets as nets
 from chapters.closed_form.experiments import simulations
 
@@ -55,13 +55,11 @@ def _cells(sizes: tuple[int, ...], replicates: int, epochs: int, num_samples: in
 
 
 EXPERIMENTS = [
-    Experiment(
+    nets.experiment(
         name="sbnn-importance-spread",
         summary="Experiment 2 on thirty data sets: how much the correlation of phi with the effects varies",
         profiles=profiles(_cells, smoke=((10,), 3, 3, 100), book=((10, 50), 30, nets.TRAINING["epochs"], 2_000)),
         run_cell=run_cell,
-        tiny=nets.TINY,
-        schedules=nets.schedules,
         budget=epochs_of,
     )
 ]

@@ -18,11 +18,11 @@ from bnnlib.pruning import weight_scores
 from bnnlib.train import cosine
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
-from chapters.closed_form.experiments.images import pruning_curve, rising
+from chapters.closed_form.experiments.images import pruning_curve
 from chapters.closed_form.experiments.networks import prior_of
 from chapters.shared.images import Split, load_images, reads
 from chapters.shared.stages import Stages
-from chapters.shared.training import fit
+from chapters.shared.training import fit, rising
 
 FACTORS = {"as pretrained": 1.0, "half": 0.5, "a fifth": 0.2}
 DROP_RATES = [0, 50, 75, 90, 95, 98]
@@ -97,17 +97,15 @@ def schedules(cell: Cell) -> dict[str, Any]:
 
 
 def _fit(model: nn.Module, data: Split, params: dict, weight: float, seed: int, stages: Stages) -> None:
-    optimizer = torch.optim.SGD(model.parameters(), lr=params["learning_rate"], momentum=0.9)
-    generator = torch.Generator(data["train"][0].device).manual_seed(seed)
     fit(
         model,
         data["train"],
         epochs=params["epochs"],
         batch_size=params["batch_size"],
-        optimizer=optimizer,
+        optimizer=torch.optim.SGD(model.parameters(), lr=params["learning_rate"], momentum=0.9),
         kl_scale=partial(rising, weight=weight, warm_up=params["warm_up"]),
         schedule=cosine(params["epochs"]),
-        generator=generator,
+        generator=torch.Generator(data["train"][0].device).manual_seed(seed),
         checkpoint=stages,
     )
 
@@ -120,7 +118,6 @@ def _cells(replicates: int, data: dict, sizes: dict) -> list[Cell]:
 
 _DIGITS = {"data": "digits", "shape": [1, 28], "rows": 300}
 _SMALL = {"width": 16, "epochs": 2, "warm_up": 1}
-
 
 EXPERIMENTS = [
     Experiment(

@@ -7,9 +7,8 @@ reflections, which the paper does not mention.
 
 from itertools import product
 
-from book.lab.cells import Cell, Experiment
-from chapters.closed_form.experiments.images import TINY, run_cell, schedules
-from chapters.shared.images import reads
+from book.lab.cells import Cell
+from chapters.closed_form.experiments.images import TINY, experiment
 
 DROP_RATES = [0, 50, 75, 90, 95, 98, 98.5]
 _SGD = {"optimizer": "sgd", "momentum": 0.9, "cosine": True, "minibatch_scheme": "uniform"}
@@ -50,14 +49,11 @@ def _paper() -> list[Cell]:
 
 
 EXPERIMENTS = [
-    Experiment(
+    experiment(
         name="sbnn-vgg",
         summary="CIFAR-10 with a VGG-like network, pretrained, then pruned by closed-form inclusion probabilities",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
-        run_cell=run_cell,
         tiny=TINY | {"epochs": 1},
-        reads=reads,
-        schedules=schedules,
         unavailable={"paper": "not run: 27 candidates of 200 epochs"},
         budget=lambda cell: (cell.params["pretrain"]["epochs"] + cell.params["epochs"], "epochs"),
         value=9.0,

@@ -40,12 +40,13 @@ from bnnlib.sampling import (
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.implicit_acceptance.discriminating import train_discriminator
-from chapters.implicit_acceptance.experiments.generators import falling, latent_proposal, latents, load_decoder, sheet
+from chapters.implicit_acceptance.experiments.generators import latent_proposal, latents, load_decoder, sheet
 from chapters.implicit_acceptance.experiments.judge import MEASURES, Judge
 from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
 from chapters.shared.images import Split, load_images
 from chapters.shared.networks.layers import draw_initial
 from chapters.shared.stages import Stages
+from chapters.shared.training import falling
 
 RAW, RANDOM, CCE, UB, MCE = "Raw", "Random discriminator", "Independent, CCE", "Markov, UB", "Markov, MCE"
 PICKED = "Independent, CCE, picked"

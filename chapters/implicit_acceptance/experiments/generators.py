@@ -18,13 +18,9 @@ from chapters.implicit_acceptance.networks import VAE, dcgan_critic, dcgan_gener
 from chapters.implicit_acceptance.training import train_vae, train_wgan_gp
 from chapters.shared.images import load_images
 from chapters.shared.stages import Stages
+from chapters.shared.training import falling
 
 SHEET = 32_000  # bytes of images in an array for a picture, of the first replicate
-
-
-def falling(step: int, steps: int) -> float:
-    """Of a learning rate: linearly down to 0."""
-    return 1.0 - step / steps
 
 
 def schedules(cell: Cell) -> dict[str, Any]:

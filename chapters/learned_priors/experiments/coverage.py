@@ -23,17 +23,16 @@ from typing import Any
 import torch
 
 from bnnlib import metrics
-from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
-from chapters.learned_priors.experiments.regression import PUBLISHED, problem, steps_of
+from chapters.learned_priors.experiments.regression import PUBLISHED, WEIGHTS, problem, steps_of
 
 SETTING = "v0=0.1, sigma=1"
 METHODS = ("SGHMC-SA", "sigma^2=3", "three in the slab", "both", "sigma^2=3, widths as learned", "beta_3 in the slab")
 NOISE = math.sqrt(3.0)
 SPIKE_SCALE, SLAB_VARIANCE = 0.1, 10.0
 THIN = 5
-WEIGHTS = polynomial(10.0, 1000.0, 0.7)  # of the stochastic approximation
 
 
 def schedules(cell: Cell) -> dict[str, Any]:

@@ -26,31 +26,21 @@ run, in each setting for the test error, in pairs:
 5. Decided to be ahead: it costs there. Neither: of learning nothing is decided there.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from bnnlib import metrics
 from bnnlib.functional import expected_precisions
-from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.learned_priors.experiments import logistic, regression, slab
-from chapters.learned_priors.experiments.regression import step_size
+from chapters.learned_priors.experiments.regression import WEIGHTS, schedules, step_size
 
 METHODS = ("SGLD-SA", "SGLD, kappa=1", "SGLD, rho=1/2")
-WEIGHT = polynomial(10.0, 1000.0, 0.7)
 SLAB_VARIANCE = 10.0
 REGRESSION = "regression, v0=0.01"
 TABLE, TABLE_METHODS = "Table 1", (*METHODS, "SGLD-EM")
-
-
-def schedules(cell: Cell) -> dict[str, Any]:
-    """What changes on the way of a cell, for its probe."""
-    steps = range(1, cell.params["iterations"] + 1)
-    weight = regression.WEIGHTS if cell.setting == TABLE else WEIGHT
-    return {"step size": (step_size, steps), "weight": (weight, steps)}
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
@@ -73,7 +63,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
         kappa=(1.0, 1.0),
         likelihood="regression" if regression else "classification",
         num_data=len(y) if regression else None,
-        step_size=lambda k: WEIGHT(k) * learned,
+        step_size=lambda k: WEIGHTS(k) * learned,
         batch_dims=1,
         **scale,
     )
@@ -133,9 +123,7 @@ def _rows(cell: Cell, values: dict[str, Tensor], place: int) -> list[dict]:
     return rows_of(cell, means, method=METHODS[place])
 
 
-def _cells(
-    regressions: int, logistics: int, iterations: tuple[int, int, int], num_inputs: int, rows: int
-) -> list[Cell]:
+def _cells(regressions: int, logistics: int, iterations: tuple[int, ...], num_inputs: int, rows: int) -> list[Cell]:
     short, long, middle = iterations
     one = {"iterations": short, "burn_in": short // 2, "thin": 1, "starts": slab.STARTS, "num_inputs": num_inputs}
     one |= {"spike_scale": 0.01}
@@ -143,10 +131,8 @@ def _cells(
     other = {"iterations": long, "burn_in": long // 5, "thin": max(1, long // 1000), "starts": 1}
     other |= {"num_inputs": 5 * num_inputs // 2, "num_train": rows, "num_test": 5 * rows}
     for spike_scale in logistic.SPIKE_SCALES:
-        params = other | {"spike_scale": spike_scale}
-        cells += [
-            Cell(f"logistic, v0={spike_scale:g}", "all methods", (replicate,), params) for replicate in range(logistics)
-        ]
+        params, name = other | {"spike_scale": spike_scale}, f"logistic, v0={spike_scale:g}"
+        cells += [Cell(name, "all methods", (replicate,), params) for replicate in range(logistics)]
     table = {"iterations": middle, "burn_in": middle // 5, "thin": max(1, middle // 5000)}
     table |= {"num_inputs": 5 * num_inputs, "methods": list(TABLE_METHODS)}
     return cells + [Cell(TABLE, "all settings", (replicate,), table) for replicate in range(logistics)]
@@ -159,15 +145,8 @@ EXPERIMENTS = [
         profiles=profiles(_cells, smoke=(1, 1, (40, 60, 60), 20, 40), book=(20, 10, (4000, 50_000, 30_000), 200, 200)),
         run_cell=run_cell,
         methods={"all settings": run_table},
-        tiny={
-            "iterations": 60,
-            "burn_in": 20,
-            "thin": 1,
-            "starts": 2,
-            "num_inputs": 20,
-            "num_train": 40,
-            "num_test": 50,
-        },
+        tiny={"iterations": 60, "burn_in": 20, "thin": 1, "starts": 2}
+        | {"num_inputs": 20, "num_train": 40, "num_test": 50},
         schedules=schedules,
         budget=lambda cell: (cell.params["iterations"], "iterations"),
         value=5.0,

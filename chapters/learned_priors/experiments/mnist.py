@@ -38,6 +38,9 @@ TAU = {"mnist": 1000.0, "fashion_mnist": 2500.0}
 TITLE = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 NAME = {"mnist": "aeb-mnist", "fashion_mnist": "aeb-fmnist"}
 CHOSEN = {"batch_size": 200, "burn_in_rate": 0.1, "learning_rate": 0.03, "warm_up": 300}
+# The real cell at the sizes of the digits: arithmetic, augmentation and temperature stay.
+TINY = {"data": "digits", "rows": 200, "batch_size": 50, "burn_in_rate": 0.06, "learning_rate": 0.03, "warm_up": 5}
+TINY |= {"epochs": 2, "burn_in": 2, "thin": 2, "note": ""}
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -86,22 +89,12 @@ def settings(data: str, augment: bool, profile: str) -> dict[str, Any]:
     tested = {"data": data, "held_out": 0, "rows": None, "augment": AUGMENT[data] if augment else "", "adam_rate": 1e-3}
     tau = {"inverse_temperature": TAU[data]}
     if profile == "smoke":
-        small = {
-            "data": "digits",
-            "rows": 200,
-            "batch_size": 50,
-            "burn_in_rate": 0.06,
-            "learning_rate": 0.03,
-            "warm_up": 5,
-        }
-        return tested | tau | small | {"epochs": 2, "burn_in": 2, "thin": 2, "precision": "float32", "note": ""}
+        return tested | tau | TINY | {"precision": "float32"}
     if profile == "paper":
         epochs = (200 if data == "mnist" else 1000) if augment else 500
-        size = {"batch_size": 1000, "burn_in_rate": 0.03, "learning_rate": 0.03, "warm_up": 1}
+        size = {"batch_size": 1000, "burn_in_rate": 0.03, "learning_rate": 0.03, "warm_up": 1, "epochs": epochs}
         # 100 evaluations of an epoch each before the average starts, as in the published code
-        return (
-            tested | tau | size | {"epochs": epochs, "burn_in": 6000, "thin": 500, "precision": "float32", "note": ""}
-        )
+        return tested | tau | size | {"burn_in": 6000, "thin": 500, "precision": "float32", "note": ""}
     epochs, steps = 40, 60_000 // CHOSEN["batch_size"]
     size = {"epochs": epochs, "burn_in": (epochs // 2) * steps, "thin": steps}
     arithmetic = "convolutions in bfloat16; published: batches of 1,000, more epochs"
@@ -119,31 +112,30 @@ def cells(data: str, profile: str, replicates: int, augmented: int) -> list[Cell
     return found
 
 
-# The real cell at the sizes of the digits: arithmetic, augmentation and temperature stay.
-TINY = {"data": "digits", "rows": 200, "batch_size": 50, "burn_in_rate": 0.06, "learning_rate": 0.03, "warm_up": 5}
-TINY |= {"epochs": 2, "burn_in": 2, "thin": 2, "note": ""}
+def _experiment(data: str, summary: str, left: str) -> Experiment:
+    return Experiment(
+        name=NAME[data],
+        summary=summary,
+        profiles=profiles(partial(cells, data), smoke=("smoke", 1, 1), book=("book", 3, 3), paper=("paper", 3, 3)),
+        run_cell=run_cell,
+        tiny=TINY,
+        reads=reads,
+        schedules=schedules,
+        unavailable={"paper": f"not run: {left}"},
+        budget=epochs_of,
+        value=7.0,
+    )
 
-_experiment = partial(
-    Experiment, run_cell=run_cell, tiny=TINY, reads=reads, schedules=schedules, budget=epochs_of, value=7.0
-)
+
 EXPERIMENTS = [
     _experiment(
-        name=NAME["mnist"],
-        summary="MNIST, two small CNNs: Adam, dropout, SGHMC and SGHMC with a prior that learns",
-        profiles=profiles(
-            cells, smoke=("mnist", "smoke", 1, 1), book=("mnist", "book", 3, 3), paper=("mnist", "paper", 3, 3)
-        ),
-        unavailable={"paper": "not run: Dropout and augmented images, 3,900 epochs of the profile's 8,400"},
+        "mnist",
+        "MNIST, two small CNNs: Adam, dropout, SGHMC and SGHMC with a prior that learns",
+        "Dropout and augmented images, 3,900 epochs of the profile's 8,400",
     ),
     _experiment(
-        name=NAME["fashion_mnist"],
-        summary="Fashion-MNIST, the same networks and methods",
-        profiles=profiles(
-            cells,
-            smoke=("fashion_mnist", "smoke", 1, 1),
-            book=("fashion_mnist", "book", 3, 3),
-            paper=("fashion_mnist", "paper", 3, 3),
-        ),
-        unavailable={"paper": "not run: 18,000 epochs in all, where the book profile has 960"},
+        "fashion_mnist",
+        "Fashion-MNIST, the same networks and methods",
+        "18,000 epochs in all, where the book profile has 960",
     ),
 ]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from book import lab
 from book.display.panels import legend_below, missing, replicate_points
 from book.display.style import INK, figure, line_styles, panel_letters, stand_alone, style_context
-from book.lab.queries import replicates, stored_mean, stored_values
+from book.lab.queries import cell, replicates, stored_values
 from chapters.learned_priors.experiments.coverage import METHODS as HELD
 from chapters.learned_priors.experiments.coverage import SETTING as COVERED
 
@@ -23,14 +23,6 @@ UCI_RIVALS = ("SGHMC", "A-SGHMC", "SGHMC-EM", "A-SGHMC-EM", "SGHMC-SA")
 RESNET_METHODS = ("A-SGHMC-SA", "SGHMC-SA", "A-SGHMC-EM", "A-SGHMC")
 RIVALS = (("S=90", "Targeted dropout"), ("S=94.5", "BC-GHS"))  # published beside Table 3: other networks
 _HELD_NAMES = ("as learned", "σ² held at 3", "slab held", "both held", "σ² held, widths kept", "β₃ in the slab")
-
-
-def _published(rows: Sequence[Mapping], setting: str, method: str, metric: str) -> float:
-    """The value as printed; NaN for what was not."""
-    for row in rows:
-        if (row["setting"], row["method"], row["metric"]) == (setting, method, metric):
-            return np.nan if row["published"] is None else row["published"]
-    return np.nan
 
 
 def regression(
@@ -61,7 +53,7 @@ def _errors(panel: Axes, rows: Sequence[Mapping], methods: Sequence[str], metric
                 any_ours = True
                 replicate_points(panel, errors, x, look["color"], upright=True, width=0.06)
                 panel.plot([x], [errors.mean()], **look | {"linestyle": "none", "ms": 6, "mec": "white", "label": "_"})
-            if (printed := _published(rows, setting, method, metric)) == printed:
+            if np.isfinite(printed := cell(rows, setting, method, metric)[2]):
                 panel.plot([x + 0.1], [printed], marker="<", ms=7, mfc="white", color=look["color"], ls="none")
         panel.plot([], [], **look | {"linestyle": "none"})
     panel.plot([], [], marker="<", ms=7, mfc="white", color=INK, ls="none", label="published")
@@ -71,27 +63,27 @@ def _errors(panel: Axes, rows: Sequence[Mapping], methods: Sequence[str], metric
     panel.set_xticks(range(4), names, size="small")
     panel.set(yscale="log", xlabel="v₀ (above), σ (below)", ylabel=f"test {metric[:3].upper()}", title="Table 1")
     panel.set_xlim(-0.5, 3.5)
+    _legend_below(panel, "panel a")
+
+
+def _legend_below(panel: Axes, title: str) -> None:
     panel.grid(axis="x", visible=False)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small", title="panel a")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small", title=title)
 
 
 def _intervals(panel: Axes) -> None:
-    known = False
     for k, (method, look) in enumerate(zip(HELD, line_styles(_HELD_NAMES).values(), strict=True)):
         shares = [stored_values("aeb-coverage", COVERED, method, f"covered_beta{j}") for j in (1, 2, 3)]
-        if not len(shares[0]):
-            continue
-        known = True
-        place = np.arange(3) + 0.13 * (k - 2.5)
-        panel.plot(place, [share.mean() for share in shares], **look | {"linestyle": "none"})
-    if not known:
+        if len(shares[0]):
+            place = np.arange(3) + 0.13 * (k - 2.5)
+            panel.plot(place, [share.mean() for share in shares], **look | {"linestyle": "none"})
+    if not panel.get_lines():
         missing(panel)
         return
     panel.axhline(95, color=INK, lw=1, ls=":", marker="none")
     panel.set_xticks(range(3), ["β₁ = 3", "β₂ = 2", "β₃ = 1"])
     panel.set(ylim=(0, 104), ylabel="intervals that hold it (%)", title="95 % intervals", xlim=(-0.5, 2.5))
-    panel.grid(axis="x", visible=False)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=2, fontsize="small", title="panel b")
+    _legend_below(panel, "panel b")
 
 
 def uci_differences() -> Figure:
@@ -104,19 +96,16 @@ def uci_differences() -> Figure:
     with style_context():
         fig, axes = figure(2, height=4.2, sharey=True)
         for panel, (metric, title) in zip(axes, panels.items(), strict=True):
-            known = False
             for k, (other, look) in enumerate(line_styles(UCI_RIVALS).items()):
                 for place, name in enumerate(UCI_SETS):
                     mean, error, number = lab.paired_difference("aeb-uci", name, method, other, metric)
                     if number < 2:
                         continue
-                    known = True
                     unit = 100.0 / stored_values("aeb-uci", name, method, metric).mean()
-                    spot = -place - 0.14 * (k - 2)
-                    label = other if place == 0 else "_"
-                    look = look | {"linestyle": "none", "ms": 5, "label": label}
-                    panel.errorbar(unit * mean, spot, xerr=unit * lab.half(error, number), capsize=0, **look)
-            if not known:
+                    look = look | {"linestyle": "none", "ms": 5, "label": "_" if place else other}
+                    bar = {"xerr": unit * lab.half(error, number), "capsize": 0}
+                    panel.errorbar(unit * mean, -place - 0.14 * (k - 2), **bar, **look)
+            if not panel.containers:
                 missing(panel)
                 continue
             panel.axvline(0, color=INK, lw=1, ls=":", marker="none")
@@ -132,12 +121,6 @@ def uci_differences() -> Figure:
     return fig
 
 
-def _ours(rows: Sequence[Mapping], settings: Sequence[str], method: str, metric: str) -> np.ndarray:
-    """One mean for each setting; NaN where nothing was run beyond smoke."""
-    values = [stored_mean(rows, setting, method, metric) for setting in settings]
-    return np.array([np.nan if value is None else float(value) for value in values])
-
-
 def resnet20(rows: Sequence[Mapping]) -> Figure:
     """Test accuracy of ResNet20 on CIFAR-10 against the share of weights that are zero: Table 3 and ours.
 
@@ -149,11 +132,9 @@ def resnet20(rows: Sequence[Mapping]) -> Figure:
     with style_context():
         fig, (left, right) = figure(2, height=3.6)
         looks = line_styles(RESNET_METHODS)
-        drawn = {
-            left: {m: np.array([_published(rows, setting, m, "accuracy") for setting in settings]) for m in looks},
-            right: {m: _ours(rows, settings, m, "accuracy") for m in looks},
-        }
-        for panel, lines in drawn.items():
+        found = {m: np.array([cell(rows, setting, m, "accuracy") for setting in settings]) for m in looks}
+        for panel, column in ((left, 2), (right, 0)):
+            lines = {method: values[:, column] for method, values in found.items()}
             for place, (method, values) in enumerate(lines.items()):
                 known = np.isfinite(values)
                 aside, look = (0.0, {}) if panel is left else (3.0 * (place - 1.5), {"linestyle": "none"})
@@ -162,7 +143,7 @@ def resnet20(rows: Sequence[Mapping]) -> Figure:
                 missing(panel)
             panel.set(xlabel="weights set to zero (%)", xticks=sparsity, xlim=(22, 98), ylabel="test accuracy (%)")
         for (setting, method), marker in zip(RIVALS, "*P", strict=True):
-            spot = float(setting.removeprefix("S=")), _published(rows, setting, method, "accuracy")
+            spot = float(setting.removeprefix("S=")), cell(rows, setting, method, "accuracy")[2]
             left.plot(*spot, marker=marker, ms=9, ls="none", mfc="white", color=INK, label=f"published: {method}")
         left.set_title("published, best epoch")
         for place, (method, look) in enumerate(looks.items()):

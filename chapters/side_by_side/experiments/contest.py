@@ -46,8 +46,8 @@ def image_reads(cell: Cell) -> list[partial]:
     return [partial(load_images, one, "cpu") for one in (asked, other)]
 
 
-def _experiment(name: str, summary: str, tasks: dict[str, Task], budgets, params, small, **about) -> Experiment:
-    return comparison(
+def _experiment(kind, name: str, summary: str, tasks: dict[str, Task], budgets, params, small, **about) -> Experiment:
+    return kind(
         name=name,
         summary=summary,
         profiles=profiles(
@@ -59,16 +59,27 @@ def _experiment(name: str, summary: str, tasks: dict[str, Task], budgets, params
     )
 
 
+on_simulations = partial(
+    comparison, run_cell=tables.run_cell, tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100}
+)
+on_tables = partial(
+    comparison,
+    run_cell=uci.run_cell,
+    reads=uci.reads,
+    overlap=1 / 9,
+    tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
+)
+
+
 def _simulation(task: str) -> Experiment:
     return _experiment(
+        on_simulations,
         f"side-{task}",
         f"All methods on {tables.SUMMARIES[task]} at equal cost",
         {task: tables.TASKS[task]},
         (1, 4, 16),
         {"test_rows": 10_000},
         {"test_rows": 500},
-        run_cell=tables.run_cell,
-        tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
     )
 
 
@@ -80,6 +91,7 @@ def _images(
     small = {"data": "digits", "unknown": "digits", "held_out": 300, "shape": list(shape), "shifted_rows": 50}
     small |= {"draws": 2, "held_out": 50} if shape[0] > 1 else {}
     return _experiment(
+        comparison,
         name,
         f"All methods on {task} with {network} at equal cost",
         {task: images.TASKS[task]},
@@ -97,6 +109,7 @@ def _images(
 
 def _uci(name: str) -> Experiment:
     return _experiment(
+        on_tables,
         f"side-{name}",
         f"All methods on the UCI set {name} with 50 hidden units at equal cost",
         {name: uci.TASKS[name]},
@@ -104,10 +117,6 @@ def _uci(name: str) -> Experiment:
         {"data": name},
         {"data": uci.SIMULATED},
         data={"smoke": (), "book": (name,)},
-        run_cell=uci.run_cell,
-        reads=uci.reads,
-        overlap=1 / 9,
-        tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
     )
 
 

@@ -11,7 +11,7 @@ from book.lab.cells import Cell, profiles
 from chapters.side_by_side import tables, uci
 from chapters.side_by_side.arena import Task
 from chapters.side_by_side.costs import costs, steps
-from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, comparison
+from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, on_simulations, on_tables
 
 STOPPED = ("deterministic",)  # which ends at its lowest validation loss, and here at its last state
 LAST = ("gaussian", "spike_slab", "gaussian_spike_slab", "sparse_vd", "horseshoe", "unit_noise", "group_lasso")
@@ -34,37 +34,26 @@ def cells(profile: str, tasks: tuple[str, ...]) -> list[Cell]:
                 continue
             place = TASKS[task]
             params: dict[str, Any] = {"task": task, "keep": "last" if method in STOPPED else "best", "draws": DRAWS}
-            params |= (
-                {"steps": 4, "trials": 2}
-                if smoke
-                else {
-                    "steps": steps(task, method, place.one, 1),
-                    "trials": TRIALS,
-                }
-            )
-            params |= (
-                {"data": uci.SIMULATED if smoke else task} if task in SMALL else {"test_rows": 500 if smoke else 10_000}
-            )
+            count = 4 if smoke else steps(task, method, place.one, 1)
+            params |= {"steps": count, "trials": 2 if smoke else TRIALS}
+            if task in SMALL:
+                params["data"] = uci.SIMULATED if smoke else task
+            else:
+                params["test_rows"] = 500 if smoke else 10_000
             found.append(Cell(setting(task, method), method, tuple(range(2 if smoke else place.seeds)), params))
     return found
 
 
 EXPERIMENTS = [
-    comparison(
+    on_simulations(
         name="side-kept",
         summary="The other rule for the state that a training ends with, on the simulations",
-        run_cell=tables.run_cell,
         profiles=profiles(cells, smoke=("smoke", ("sparse-teacher",)), book=("book", tuple(tables.TASKS))),
-        tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
     ),
-    comparison(
+    on_tables(
         name="side-table-kept",
         summary="The other rule for the state that a training ends with, on the small UCI sets",
-        run_cell=uci.run_cell,
         profiles=profiles(cells, smoke=("smoke", ("boston",)), book=("book", tuple(SMALL))),
         data={"smoke": (), "book": tuple(SMALL)},
-        reads=uci.reads,
-        overlap=1 / 9,
-        tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
     ),
 ]

@@ -12,7 +12,7 @@ from book.lab.cells import Cell, Experiment, profiles
 from chapters.side_by_side import tables, uci
 from chapters.side_by_side.arena import Task
 from chapters.side_by_side.costs import costs, steps
-from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, comparison
+from chapters.side_by_side.experiments.contest import DRAWS, TRIALS, on_simulations, on_tables
 
 OF_ADAM = METHODS["deterministic"].box["lr"]
 WIDENED = tuple(name for name, method in METHODS.items() if method.box.get("lr") == OF_ADAM)
@@ -46,21 +46,16 @@ def cells(profile: str, runs: Iterable[tuple[str, int, float, int]]) -> list[Cel
     return found
 
 
-_SIMULATIONS = tuple(tables.TASKS)
-
-
 def _simulated(name: str, summary: str, runs: list[tuple[int, float, int]]) -> Experiment:
     """All simulations; a run is a budget, the end of the rates and the sequence of trials."""
-    return comparison(
+    return on_simulations(
         name=name,
         summary=summary,
         profiles=profiles(
             cells,
             smoke=("smoke", (("sparse-teacher", *runs[0]),)),
-            book=("book", [(task, *run) for run in runs for task in _SIMULATIONS]),
+            book=("book", [(task, *run) for run in runs for task in tables.TASKS]),
         ),
-        run_cell=tables.run_cell,
-        tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
     )
 
 
@@ -75,7 +70,7 @@ EXPERIMENTS = [
         "Other eight trials for all methods, on the simulations",
         [(1, rates_to, number) for number in SEQUENCES for rates_to in (OF_ADAM.high, RATES_TO)],
     ),
-    comparison(
+    on_tables(
         name="side-table-wide",
         summary=f"Learning rates up to 0.1 {_WIDER}, on the UCI sets",
         profiles=profiles(
@@ -84,9 +79,5 @@ EXPERIMENTS = [
             book=("book", [(task, 1, RATES_TO, 0) for task in uci.TASKS]),
         ),
         data={"smoke": (), "book": tuple(uci.TASKS)},
-        run_cell=uci.run_cell,
-        reads=uci.reads,
-        overlap=1 / 9,
-        tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
     ),
 ]

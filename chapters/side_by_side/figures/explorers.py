@@ -1,7 +1,8 @@
 """Explorers of the chapter: what time buys, size against error, and the plane of the two ways to err in a selection."""
 
 import math
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,7 +13,7 @@ from book.display.explorer import Explorer, curves
 from book.display.panels import missing
 from book.display.picture import Band, Line, Panel, Picture, Points, Text, span
 from book.display.style import figure
-from book.lab.intervals import estimate, quantile
+from book.lab.intervals import estimate, half
 from chapters.side_by_side.matrix import CALLED, NAMES, SIMULATIONS
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.standing import BUDGETS, stored_budgets, values
@@ -49,12 +50,8 @@ def _means(task: str, metric: str) -> dict[str, np.ndarray]:
     """Method to its mean and half of its 95 % interval at each budget, (3, 2); NaN where nothing is stored."""
     found = {}
     for method in METHODS:
-        rows = []
-        for budget in BUDGETS:
-            numbers = values(task, budget, method, metric)
-            mean, error, n = estimate(numbers.tolist(), 0.0) if len(numbers) > 1 else (math.nan, math.nan, 2)
-            rows.append((mean, quantile(n - 1) * error))
-        found[method] = np.array(rows)
+        every = [estimate(values(task, budget, method, metric).tolist()) for budget in BUDGETS]
+        found[method] = np.array([(mean if n > 1 else math.nan, half(error, n)) for mean, error, n in every])
     return found
 
 
@@ -93,6 +90,11 @@ def _span(numbers: np.ndarray, log: bool = False) -> tuple[float, float]:
     return span(numbers, log=log) if np.isfinite(numbers).any() else (0.5, 1.0)
 
 
+def _in_words(draw: Callable[..., Picture], task: str, **settings) -> str:
+    """The alternative text of a picture: its task and its heading."""
+    return f"On {CALLED[task]}: {', '.join(draw(task, **settings).heading.splitlines())}."
+
+
 def time_explorer() -> Explorer | Figure:
     """Knobs for the task, the measure and the method; a picture without results says so."""
     if empty := _empty():
@@ -103,11 +105,7 @@ def time_explorer() -> Explorer | Figure:
         "method": _method("sghmc_sa"),
     }
 
-    def alt(task: str, measure: str, method: str) -> str:
-        lines = time(task, measure, method).heading.splitlines()
-        return f"On {CALLED[task]}: {', '.join(lines)}."
-
-    return curves(time, controls, title="What does time buy?", alt=alt)
+    return curves(time, controls, title="What does time buy?", alt=partial(_in_words, time))
 
 
 def size(task: str, budget: int, method: str) -> Picture:
@@ -147,19 +145,13 @@ def size_explorer() -> Explorer | Figure:
     if empty := _empty():
         return empty
     budgets = sorted(set.intersection(*(set(stored_budgets(task)) for task in _stored())))
-    controls = {"task": _task(), "budget": None, "method": _method("lottery_ticket")}
-    if len(budgets) > 1:
-        controls["budget"] = Control("budget B", tuple(budgets), budgets[0], choice=True)
-    else:
-        del controls["budget"]
+    choice = {"budget": Control("budget B", tuple(budgets), budgets[0], choice=True)} if len(budgets) > 1 else {}
+    controls = {"task": _task(), **choice, "method": _method("lottery_ticket")}
 
     def compute(task: str, method: str, budget: int = budgets[0]) -> Picture:
         return size(task, budget, method)
 
-    def alt(task: str, method: str, budget: int = budgets[0]) -> str:
-        return f"On {CALLED[task]}: {', '.join(size(task, budget, method).heading.splitlines())}."
-
-    return curves(compute, controls, title="How small for which error?", alt=alt)
+    return curves(compute, controls, title="How small for which error?", alt=partial(_in_words, compute))
 
 
 def selection(task: str, method: str) -> Picture:
@@ -189,8 +181,5 @@ def selection_explorer() -> Explorer | Figure:
     if empty := _empty():
         return empty
 
-    def alt(task: str, method: str) -> str:
-        return f"On {CALLED[task]}: {', '.join(selection(task, method).heading.splitlines())}."
-
     controls = {"task": _task(), "method": _method("sghmc_sa")}
-    return curves(selection, controls, title="Which inputs matter?", alt=alt)
+    return curves(selection, controls, title="Which inputs matter?", alt=partial(_in_words, selection))

@@ -18,10 +18,10 @@ TRIALS = (1, 2, 4, 8)
 SHIFTED = ("deterministic", "deterministic_sgd", "ensemble", "dropout", "sghmc", "unit_noise")
 
 
-def step_costs(task: str = "simulation-2") -> Figure:
-    """What a step of each method costs, relative to the ordinary network, from the stored table."""
+def step_costs() -> Figure:
+    """What a step of each method costs in simulation II, relative to the ordinary network, from the stored table."""
     fig, panel = figure(height=5.2)
-    found = dict(sorted(costs()[task].items(), key=lambda one: one[1]))
+    found = dict(sorted(costs()["simulation-2"].items(), key=lambda one: one[1]))
     panel.barh([NAMES[one] for one in found], list(found.values()), color=PALETTE[0])
     panel.axvline(1.0, color="0.3", lw=1)
     panel.set_xlabel("processor time of a step, one network with Adam = 1", loc="right")  # below the names, too
@@ -40,17 +40,17 @@ def luck(single: Sequence[int], kept: Sequence[int]) -> Figure:
     return fig
 
 
-def differences(metric: str = "rmse", budget: int = 1, tasks: Sequence[str] = SIMULATIONS) -> Figure:
-    """Differences to the reference paired by seed, with 95 % intervals; the gray band is practical equivalence."""
-    fig, axes = figure(len(tasks), height=6.2, sharey=True)
-    methods = [one for one in METHODS if one != QUESTIONS[metric][0]]
-    for panel, task in zip(np.atleast_1d(axes), tasks, strict=True):
-        rows = {row["method"]: row for row in standing(task, budget, metric)}
+def differences() -> Figure:
+    """Differences of RMSE to the reference paired by seed, with 95 % intervals; the gray band is equivalence."""
+    fig, axes = figure(len(SIMULATIONS), height=6.2, sharey=True)
+    reference, _, share = QUESTIONS["rmse"]
+    methods = [one for one in METHODS if one != reference]
+    for panel, task in zip(axes, SIMULATIONS, strict=True):
+        rows = {row["method"]: row for row in standing(task, 1, "rmse")}
         if not rows:
             missing(panel)
             continue
-        reference, _, region = QUESTIONS[metric]
-        half = region if region > 0.0 else -region * rows[reference]["mean"]
+        half = -share * rows[reference]["mean"]
         panel.axvspan(-half, half, color="0.88", zorder=0)
         for place, method in enumerate(reversed(methods)):
             if method not in rows:
@@ -60,9 +60,9 @@ def differences(metric: str = "rmse", budget: int = 1, tasks: Sequence[str] = SI
             panel.hlines(place, row["low"], row["high"], color=look, lw=1.6)
             filled = look if row["verdict"] in ("better", "worse") else "white"
             panel.plot(row["difference"], place, "o", color=look, mfc=filled, ms=5, ls="none")
-        panel.set(title=CALLED[task], xlabel=f"difference in {metric.upper()}")
+        panel.set(title=CALLED[task], xlabel="difference in RMSE")
         panel.set_yticks(range(len(methods)), [NAMES[one] for one in reversed(methods)])
-    panel_letters(np.atleast_1d(axes))
+    panel_letters(axes)
     return fig
 
 
@@ -101,7 +101,7 @@ def trials(task: str = "simulation-2", budget: int = 1) -> Figure:
     return fig
 
 
-def shifts(task: str = "MNIST", budget: int = 1) -> Figure:
+def shifts(task: str = "MNIST") -> Figure:
     """NLL at the best temperature over the severity of three shifts, and accuracy over the size of an attack (PGD).
 
     Severity and size 0 are the test images as they are. The attack is on networks of its own, with default settings.
@@ -114,9 +114,9 @@ def shifts(task: str = "MNIST", budget: int = 1) -> Figure:
         names = ["nll_tempered", *(f"nll_{kind}_{severity}" for severity in range(1, 6))]
         if attacked:
             names = ["accuracy", *(f"accuracy_pgd_{size:g}" for size in sizes[1:])]
-        place = (f"{task}, attacked", 1, "default") if attacked else (task, budget, "tuned")
+        place, kind_of = (f"{task}, attacked", "default") if attacked else (task, "tuned")
         for method, look in line_styles(SHIFTED).items():
-            found = [values(*place[:2], method, name, place[2]) for name in names]
+            found = [values(place, 1, method, name, kind_of) for name in names]
             if all(len(one) for one in found):
                 x = sizes if attacked else range(6)
                 panel.plot(x, [float(one.mean()) for one in found], **look | {"label": NAMES[method]})

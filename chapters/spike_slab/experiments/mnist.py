@@ -39,8 +39,6 @@ from chapters.spike_slab.experiments.simulations import rising
 
 CHOSEN = {"kl_scale": 0.05}  # by replicate 0 of the book profile; its other replicates repeat this candidate only
 MAX_ACTIVE = 6.0  # percent; a candidate that keeps more is not chosen
-
-
 ROWS = 50_000  # images of MNIST that are left to train on
 
 
@@ -62,12 +60,15 @@ def _spike_slab(params: dict[str, Any], num_data: int, start: torch.Generator) -
     )
 
 
-def _train_spike_slab(model, data: Split, params: dict[str, Any], generator, checkpoint) -> tuple[Run, Curves]:
-    gates = [parameter for name, parameter in model.named_parameters() if name.endswith("_logit")]
-    others = [parameter for name, parameter in model.named_parameters() if not name.endswith("_logit")]
+def _train(
+    model, data: Split, params: dict[str, Any], gates: str, kl_scale, generator, checkpoint
+) -> tuple[Run, Curves]:
+    """Adam, with a learning rate of their own for the parameters whose names end so."""
+    own = {name: p for name, p in model.named_parameters() if name.endswith(gates)}
+    others = [p for name, p in model.named_parameters() if name not in own]
     groups = [
         {"params": others, "lr": params["learning_rate"]},
-        {"params": gates, "lr": params["gate_learning_rate"]},
+        {"params": list(own.values()), "lr": params["gate_learning_rate"]},
     ]
     curves = Curves(data, lambda: percent_active(model))
     run = fit(
@@ -76,8 +77,8 @@ def _train_spike_slab(model, data: Split, params: dict[str, Any], generator, che
         epochs=params["epochs"],
         batch_size=params["batch_size"],
         optimizer=torch.optim.Adam(groups, fused=True),
-        kl_scale=params["kl_scale"],
-        schedule=cosine(params["epochs"]) if params["cosine"] else None,
+        kl_scale=kl_scale,
+        schedule=cosine(params["epochs"]) if params.get("cosine", True) else None,
         generator=generator,
         checkpoint=checkpoint,
         callbacks=[curves],
@@ -95,7 +96,7 @@ def run_exact(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -
     data = load_split(cell.params, device)
     start, generator = _generators(cell, device)
     model = _spike_slab(cell.params, len(data["train"][1]), start).to(device)
-    run, curves = _train_spike_slab(model, data, cell.params, generator, checkpoint)
+    run, curves = _train(model, data, cell.params, "_logit", cell.params["kl_scale"], generator, checkpoint)
     values = final_scores(model, data, generator) | elbo_account(model, data, generator) | {"epochs": run.epoch}
     # what stopping early would give: the first epoch with few enough weights
     early = next((row for row in curves.rows if row[3] <= MAX_ACTIVE), None)
@@ -113,7 +114,7 @@ def run_search(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
         start, generator = _generators(cell, device)
         model = _spike_slab(params, len(data["train"][1]), start).to(device)
         try:
-            _, curves = _train_spike_slab(model, data, params, generator, stages)
+            _, curves = _train(model, data, params, "_logit", params["kl_scale"], generator, stages)
             x, y = data["validation"]
             found = scores(probabilities(model, x, generator), y)
             row = {"accuracy": found["accuracy"], "nll": found["nll"], "active": percent_active(model), "error": ""}
@@ -156,23 +157,8 @@ def run_vd(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> C
     params, data = cell.params, load_split(cell.params, device)
     start, generator = _generators(cell, device)
     model = mlp(params["sizes"], layer=SparseVDLinear, generator=start).to(device)
-    variances = [parameter for name, parameter in model.named_parameters() if name.endswith("_log_variance")]
-    means = [parameter for name, parameter in model.named_parameters() if not name.endswith("_log_variance")]
-    groups = [{"params": means, "lr": params["learning_rate"]}]
-    groups += [{"params": variances, "lr": params["gate_learning_rate"]}]
-    curves = Curves(data, lambda: percent_active(model))
-    fit(
-        model,
-        data["train"],
-        epochs=params["epochs"],
-        batch_size=params["batch_size"],
-        optimizer=torch.optim.Adam(groups, fused=True),
-        kl_scale=partial(rising, warm_up=params["warm_up"]),
-        schedule=cosine(params["epochs"]),
-        generator=generator,
-        checkpoint=checkpoint,
-        callbacks=[curves],
-    )
+    kl_scale = partial(rising, warm_up=params["warm_up"])
+    _, curves = _train(model, data, params, "_log_variance", kl_scale, generator, checkpoint)
     return CellResult(rows_of(cell, final_scores(model, data, generator)), {"curve": curves.array(True).numpy()})
 
 

@@ -139,20 +139,16 @@ def rising(epoch: int, warm_up: int) -> float:
 def schedules(cell: Cell) -> dict[str, Any]:
     """What changes on the way of a cell, for its probe."""
     params, epochs = cell.params, cell.params["epochs"]
-    if cell.method == "AGP":
-        steps = epochs * -(-PROBLEMS[params["problem"]].num_samples // params["batch_size"])
-        return {
-            f"sparsity {kept:g}": (partial(agp_sparsity, **agp_ramp(steps, 1.0 - kept)), range(steps))
-            for kept in params["grid"]
-        }
-    if cell.method == "LOT":
-        return {
-            f"sparsity {kept:g}": (lottery_ticket_sparsities(1.0 - kept, 3).__getitem__, range(3))
-            for kept in params["grid"]
-        }
+    found: dict[str, Any] = {}
+    for kept in params.get("grid", []):
+        if cell.method == "AGP":
+            steps = epochs * -(-PROBLEMS[params["problem"]].num_samples // params["batch_size"])
+            found[f"sparsity {kept:g}"] = partial(agp_sparsity, **agp_ramp(steps, 1.0 - kept)), range(steps)
+        else:
+            found[f"sparsity {kept:g}"] = lottery_ticket_sparsities(1.0 - kept, 3).__getitem__, range(3)
     if "warm_up" in params:
-        return {"divergence": (partial(rising, warm_up=params["warm_up"]), range(epochs))}
-    return {}
+        found["divergence"] = partial(rising, warm_up=params["warm_up"]), range(epochs)
+    return found
 
 
 def _choose_kept(
@@ -258,9 +254,7 @@ def params_of(problem: str, method: str, scale: dict, **more) -> dict:
         "learning_rate": 5e-3,
         "prior_scale": 1.3,  # the published code; the text says 2 ** 0.5
     }
-    if (
-        method == "VD"
-    ):  # as its authors advise: with the whole divergence from the start many networks end all but empty
+    if method == "VD":  # its authors' advice: with the whole divergence from the start many networks end all but empty
         params["warm_up"] = max(1, epochs // 4)
     return params | ({"grid": list(scale["kept"])} if method in _SHORTER else {}) | more
 
@@ -276,10 +270,6 @@ _CHANGED: dict[str, dict] = {  # with N(0,1) inputs, see above
     "Kaiming start, sigma0^2=2": {"start": "torch", "prior_scale": 2.0**0.5},
 }
 _SMOKE = {"replicates": 2, "epochs": 3, "pruned_epochs": 2, "kept": (0.3, 0.5)}
-
-
-def _simulation_one(problem: str, setting: str):
-    return lambda scale: _table(setting, problem, scale)
 
 
 def _simulation_two(scale: dict) -> list[Cell]:
@@ -312,36 +302,25 @@ def _one(replicates: int, epochs: int, pruned_epochs: int) -> dict:
     return {"replicates": replicates, "epochs": epochs, "pruned_epochs": pruned_epochs, "kept": _KEPT}
 
 
-_TINY = {
-    "replicates": 2,
-    "epochs": 3,
-    "warm_up": 1,
-    "grid": first(2),
-    "lambdas": lambda values: values if len(values) > 1 else ["opt"],
-}
+_TINY = {"replicates": 2, "epochs": 3, "warm_up": 1, "grid": first(2)}
+_TINY |= {"lambdas": lambda values: values if len(values) > 1 else ["opt"]}
 
 _experiment = partial(
-    Experiment,
-    run_cell=run_cell,
-    version=VERSION,
-    tiny=_TINY,
-    schedules=schedules,
-    budget=epochs_of,
-    value=5.0,
+    Experiment, run_cell=run_cell, version=VERSION, tiny=_TINY, schedules=schedules, budget=epochs_of, value=5.0
 )
 EXPERIMENTS = [
     _experiment(
         name="svbnn-simulation-1a",
         summary="Simulation I (A): dense 20-6-6-1 sigmoid teacher, six methods (Table 1, upper half)",
         profiles=profiles(
-            _simulation_one("1a", "dense"), smoke=_SMOKE, book=_one(60, 3_000, 1_000), paper=_one(60, 10_000, 2_000)
+            partial(_table, "dense", "1a"), smoke=_SMOKE, book=_one(60, 3_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
     ),
     _experiment(
         name="svbnn-simulation-1b",
         summary="Simulation I (B): sparse tanh teacher (a stated substitute), six methods (Table 1, lower half)",
         profiles=profiles(
-            _simulation_one("1b", "sparse"), smoke=_SMOKE, book=_one(60, 5_000, 1_000), paper=_one(60, 10_000, 2_000)
+            partial(_table, "sparse", "1b"), smoke=_SMOKE, book=_one(60, 5_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
     ),
     _experiment(
@@ -358,9 +337,7 @@ EXPERIMENTS = [
         name="svbnn-lambda",
         summary="Thirteen prior inclusion probabilities on Simulations I (B) and II (Figures 1 and 2)",
         profiles=profiles(
-            _sweep,
-            smoke=_SMOKE | {"epochs_1b": 3},
-            paper={"replicates": 30, "epochs": 7_000, "epochs_1b": 10_000},
+            _sweep, smoke=_SMOKE | {"epochs_1b": 3}, paper={"replicates": 30, "epochs": 7_000, "epochs_1b": 10_000}
         ),
     ),
 ]

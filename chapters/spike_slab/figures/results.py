@@ -13,10 +13,6 @@ from book.display.panels import missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 
 
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
-
-
 def sweep_curve(rows: Sequence[Mapping], prefix: str, metric: str, lambdas: Sequence[str]) -> tuple[np.ndarray, ...]:
     """(ours, standard deviation, published) of one metric along the sweep; NaN where there is none.
 
@@ -30,7 +26,7 @@ def sweep_curve(rows: Sequence[Mapping], prefix: str, metric: str, lambdas: Sequ
     # the smoke profile runs the code, not the experiment: only its published column is shown
     found = {key: row if row["profile"] != "smoke" else row | {"mean": None, "sd": None} for key, row in found.items()}
     chosen = [found.get(f"{prefix}/lambda={value}", {}) for value in lambdas]
-    return tuple(np.array([_number(row.get(key)) for row in chosen]) for key in ("mean", "sd", "published"))
+    return tuple(np.array([row.get(key) for row in chosen], dtype=float) for key in ("mean", "sd", "published"))
 
 
 def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping[str, str]) -> Figure:
@@ -44,27 +40,24 @@ def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping
     place = np.arange(len(lambdas))
     with style_context():
         fig, axes = figure(2, nrows=2, height=3.3)
-        looks = line_styles(["training", "test", "published (test)"])
+        looks = line_styles(["training", "test"])
+        ours = {"label": "ours", "marker": "o", "ls": "-", "color": PALETTE[0]}
         for column, (prefix, title) in enumerate(names.items()):
             top, bottom = axes[:, column]
-            for name, metric in (("training", "rmse_train"), ("test", "rmse_test")):
+            mean, spread, _ = sweep_curve(rows, prefix, "rmse_train", lambdas)
+            if np.isfinite(mean).any():
+                top.errorbar(place, mean, spread, capsize=2, **looks["training"])
+            for panel, metric, look, printed in (
+                (top, "rmse_test", looks["test"], "published (test)"),
+                (bottom, "log_sparsity", ours, "published"),
+            ):
                 mean, spread, published = sweep_curve(rows, prefix, metric, lambdas)
                 if np.isfinite(mean).any():
-                    top.errorbar(place, mean, spread, capsize=2, **looks[name])
-                elif metric == "rmse_test":
-                    missing(top, empty=not np.isfinite(published).any())
-                if metric == "rmse_test" and np.isfinite(published).any():
-                    top.plot(
-                        place, published, ls="none", marker="^", mfc="white", color=PALETTE[2], label="published (test)"
-                    )
-            mean, spread, published = sweep_curve(rows, prefix, "log_sparsity", lambdas)
-            if np.isfinite(mean).any():
-                bottom.errorbar(place, mean, spread, capsize=2, label="ours", marker="o", ls="-", color=PALETTE[0])
-            else:
-                missing(bottom, empty=not np.isfinite(published).any())
-            if np.isfinite(published).any():
-                bottom.plot(place, published, ls="none", marker="^", mfc="white", color=PALETTE[2], label="published")
-            for panel in (top, bottom):
+                    panel.errorbar(place, mean, spread, capsize=2, **look)
+                else:
+                    missing(panel, empty=not np.isfinite(published).any())
+                if np.isfinite(published).any():
+                    panel.plot(place, published, ls="none", marker="^", mfc="white", color=PALETTE[2], label=printed)
                 panel.set(title=title, xlabel="prior inclusion λ")
                 panel.set_xticks(place, lambdas, rotation=70, size="small")
                 panel.axvline(lambdas.index("opt"), color=INK, lw=1, ls=":", marker="none")
@@ -93,11 +86,9 @@ def unpack(inclusion: np.ndarray, sizes: Sequence[int]) -> list[tuple[np.ndarray
     return layers
 
 
-def selected_edges(
-    inclusion: np.ndarray, sizes: Sequence[int], threshold: float = 0.5
-) -> list[tuple[int, int, int, float]]:
-    """Edges (layer, from, to, phi) with phi above the threshold that lie on a path from an input to the output."""
-    masks = [weight > threshold for weight, _ in unpack(inclusion, sizes)]
+def selected_edges(inclusion: np.ndarray, sizes: Sequence[int]) -> list[tuple[int, int, int, float]]:
+    """Edges (layer, from, to, phi) with phi above one half that lie on a path from an input to the output."""
+    masks = [weight > 0.5 for weight, _ in unpack(inclusion, sizes)]
     forward = [np.ones(sizes[0], dtype=bool)]
     for mask in masks:
         forward.append((mask & forward[-1]).any(axis=1))
@@ -133,9 +124,8 @@ def epochs(
                 right.plot(curve["epoch"], np.maximum(curve["sparsity"], 1e-3), **look)
         for name, value in (references or {}).items():
             right.axhline(value, color=INK, lw=0.9, ls=":", marker="none")
-            right.text(
-                0.99, value * 1.05, name, transform=right.get_yaxis_transform(), size="small", ha="right", va="bottom"
-            )
+            beside = {"transform": right.get_yaxis_transform(), "ha": "right", "va": "bottom"}
+            right.text(0.99, value * 1.05, name, size="small", **beside)
         left.set(xlabel="epoch", ylabel="test accuracy (%)", ylim=(90, 100), title="accuracy")
         right.set(xlabel="epoch", ylabel="active weights (%)", yscale="log", ylim=(0.1, 130), title="sparsity")
         if curves:

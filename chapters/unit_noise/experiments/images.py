@@ -22,18 +22,17 @@ from bnnlib.nn import to_bayesian
 from bnnlib.pruning import GroupLasso, compress, compression_report
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine
-from book.lab.cells import Cell, CellResult, Need, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 from book.lab.probes import first
 from chapters.shared.augmentation import Compose, RandomCrop, RandomHorizontalFlip
-from chapters.shared.images import BestEpoch, Split, error_percent, load_images
+from chapters.shared.images import BestEpoch, Split, error_percent, load_images, reads
 from chapters.shared.stages import Stages
-from chapters.shared.training import fit
+from chapters.shared.training import falling, falling_late, fit, rising
 from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left
 
 # a real cell at the sizes of the digits
 TINY = {"data": "digits", "held_out": 300, "epochs": 2, "repeats": 2, "warm_up": 1, "dense": {"epochs": 2}}
 TINY |= {"candidates": first(2), "width": 0.05}
-MEASURED = ("cpu", "gpu")  # latencies
 BEST = "error_test_best_epoch"  # of the network with its noise, as the published code keeps it
 TOLERANCE = 0.2  # points of held-out error that pruning may cost
 NOISE = ("location", "log_scale", "weight_log_variance")  # parameters with a learning rate of their own
@@ -149,24 +148,11 @@ def _best(params: dict[str, Any], data: Split) -> list[BestEpoch]:
     return [BestEpoch(data["test"])] if params.get("best_epoch") else []
 
 
-def rising(epoch: int, weight: float, warm_up: int) -> float:
-    """Weight of the divergence: up to its own over the first epochs."""
-    return weight * (min(1.0, (epoch + 0.02) / warm_up) if warm_up else 1.0)
-
-
-def falling(epoch: int, epochs: int) -> float:
-    """Of the learning rate: linearly down to 0."""
-    return 1.0 - epoch / epochs
-
-
-def late(epoch: int, epochs: int) -> float:
-    """Of the learning rate: as it is for half of the epochs, then linearly down to 0."""
-    return min(1.0, 2.0 * falling(epoch, epochs))
-
-
 def rates(schedule: str, epochs: int) -> Callable[[int], float]:
     """Of the learning rate: "cosine", "linear" or "late"."""
-    return cosine(epochs) if schedule == "cosine" else partial(late if schedule == "late" else falling, epochs=epochs)
+    if schedule == "cosine":
+        return cosine(epochs)
+    return partial(falling_late if schedule == "late" else falling, steps=epochs)
 
 
 def schedules(cell: Cell) -> dict[str, Any]:
@@ -236,3 +222,14 @@ def _measured(cell: Cell, model: nn.Module, data: Split) -> list[dict[str, Any]]
 
 def _shown(value: Any) -> str:
     return "/".join(f"{one:g}" for one in value) if isinstance(value, list) else f"{value:g}"
+
+
+experiment = partial(
+    Experiment,
+    run_cell=run_cell,
+    tiny=TINY,
+    measured=("cpu", "gpu"),  # latencies
+    reads=reads,
+    schedules=schedules,
+    budget=budget,
+)

@@ -27,9 +27,8 @@ Costs are those of the compressed network next to the dense one, both measured i
 overhead hides most of the gain of a network this small, so that ONNX Runtime, which has less, is measured as well.
 """
 
-from book.lab.cells import Cell, Experiment
-from chapters.shared.images import reads
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
+from book.lab.cells import Cell
+from chapters.unit_noise.experiments.images import experiment, pruned_from
 
 NAME = "sbp-mnist"
 _IMAGES = {"data": "mnist", "held_out": 5_000, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 50}
@@ -136,17 +135,11 @@ def _paper() -> list[Cell]:
 
 
 EXPERIMENTS = [
-    Experiment(
+    experiment(
         name=NAME,
         summary="LeNet-500-300 and LeNet-5 on MNIST, pruned by noise on their units and made physically small",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
-        run_cell=run_cell,
-        tiny=TINY,
-        measured=MEASURED,
-        reads=reads,
-        schedules=schedules,
         unavailable={"paper": "not run: no GPU"},
-        budget=budget,
         version={"SSL": 2},  # groups count alike, as published, and not by the root of their sizes
     )
 ]

@@ -22,10 +22,9 @@ Written down before the first of these runs was looked at:
 
 from functools import partial
 
-from book.lab.cells import Cell, Experiment, profiles
-from chapters.shared.images import reads
+from book.lab.cells import Cell, profiles
 from chapters.unit_noise.experiments import mnist
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell, schedules
+from chapters.unit_noise.experiments.images import experiment
 
 NAME = "sbp-mnist-causes"
 REPLICATES = 3  # of the script: 80 core-minutes each
@@ -38,7 +37,7 @@ def _cells(epochs: dict[str, int], profile: str, replicates: int) -> list[Cell]:
 
 
 EXPERIMENTS = [
-    Experiment(
+    experiment(
         name=NAME,
         summary="SparseVD on LeNet-500-300 and LeNet-5, a quarter and four times as long as in sbp-mnist",
         profiles=profiles(
@@ -46,26 +45,14 @@ EXPERIMENTS = [
             smoke=({"LeNet-500-300": 1, "LeNet-5": 2}, "smoke", 1),
             book=({"LeNet-500-300": 20, "LeNet-5": 40}, "book", 3),
         ),
-        run_cell=run_cell,
-        tiny=TINY,
-        measured=MEASURED,
-        reads=reads,
-        schedules=schedules,
-        budget=budget,
         value=7.0,
     ),
-    Experiment(
+    experiment(
         name="sbp-mnist-script",
         summary="LeNet-5 pruned by SBP as the published script has it: 200 dense epochs, 200 with slow noise, no decay",
         profiles=profiles(
             partial(mnist.as_scripted, "sbp-mnist-script"), smoke=("smoke", 2, 1), book=("book", 200, REPLICATES)
         ),
-        run_cell=run_cell,
-        tiny=TINY,
-        measured=MEASURED,
-        reads=reads,
-        schedules=schedules,
-        budget=budget,
         value=8.0,
     ),
 ]

@@ -10,9 +10,8 @@ times the published one, so that it can move as far in a fifth of the steps, con
 each. None of it was tuned. It shared its machine with other work, so that it measures no latencies.
 """
 
-from book.lab.cells import Cell, Experiment
-from chapters.shared.images import reads
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
+from book.lab.cells import Cell
+from chapters.unit_noise.experiments.images import TINY, experiment, pruned_from
 
 NAME = "sbp-vgg"
 _CIFAR = {"data": "cifar10", "held_out": 5_000, "scaling": "cifar10", "shape": [3, 32], "augment": True, "repeats": 25}
@@ -57,17 +56,12 @@ def _paper() -> list[Cell]:
 
 
 EXPERIMENTS = [
-    Experiment(
+    experiment(
         name=NAME,
         summary="CIFAR-10 with a VGG-like network, pretrained, then pruned by noise on its units",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
-        run_cell=run_cell,
         tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
-        measured=MEASURED,
-        reads=reads,
-        schedules=schedules,
         unavailable={"paper": "not run: no GPU"},
-        budget=budget,
         value=9.0,
     )
 ]

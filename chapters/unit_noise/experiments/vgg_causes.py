@@ -23,9 +23,9 @@ import torch
 
 from bnnlib.nn import StructuredBayesianPruning
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, rows_of
 from chapters.shared.images import reads
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
+from chapters.unit_noise.experiments.images import TINY, budget, experiment, pruned_from, schedules
 from chapters.unit_noise.experiments.vgg import _ADAM, _CIFAR, _SGD, _SMOKE
 
 NAME = "sbp-vgg-causes"
@@ -64,9 +64,8 @@ def run_alone(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = 
     crossed = params["epochs"] + 1
     optimizer = torch.optim.Adam(unit.parameters(), betas=(0.95, 0.999))
     for epoch in range(params["epochs"]):
-        optimizer.param_groups[0]["lr"] = params["learning_rate"] * falling_late(
-            epoch, params["epochs"], params["level"]
-        )
+        factor = falling_late(epoch, params["epochs"], params["level"])
+        optimizer.param_groups[0]["lr"] = params["learning_rate"] * factor
         for _ in range(params["steps"]):
             optimizer.zero_grad()
             (unit.kl_divergence() / params["images"]).backward()
@@ -77,14 +76,11 @@ def run_alone(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = 
     return CellResult(rows_of(cell, {"crossed_epoch": crossed}))
 
 
-def _alone() -> list[Cell]:
-    return [Cell(one, ALONE, (0,), params) for one, params in SCHEDULES.items()]
-
-
 def _book() -> list[Cell]:
     common = _CIFAR | {"width": 0.25, "bfloat16": True, "timed": False}
     by_heart = _cells("k=0.25, by heart", common | {"augment": False}, tuple(FACTORS), 30, 60)
-    return _cells("k=0.25", common, ("SBP, farther",), 30, 60) + by_heart + _alone()
+    alone = [Cell(one, ALONE, (0,), params) for one, params in SCHEDULES.items()]
+    return _cells("k=0.25", common, ("SBP, farther",), 30, 60) + by_heart + alone
 
 
 def _smoke() -> list[Cell]:
@@ -94,14 +90,12 @@ def _smoke() -> list[Cell]:
 
 
 EXPERIMENTS = [
-    Experiment(
+    experiment(
         name=NAME,
         summary="Why the VGG-like network keeps its units: noise that moves as far as published, at k = 0.25",
         profiles={"smoke": _smoke, "book": _book},
-        run_cell=run_cell,
         methods={ALONE: run_alone},
         tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
-        measured=MEASURED,
         reads=lambda cell: reads(cell) if cell.method != ALONE else [],
         schedules=_schedules,
         budget=lambda cell: budget(cell) if cell.method != ALONE else (cell.params["epochs"], "epochs"),

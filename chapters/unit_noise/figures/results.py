@@ -56,19 +56,16 @@ def kept_share(rows: Rows, setting: str, method: str, dense: tuple[int, ...], pu
     return np.array(table, dtype=float)
 
 
-def _legend(fig: Figure, panel: Axes, looks: Mapping[str, Mapping], ncols: int, **extra: Mapping) -> None:
-    styles = [*looks.values(), {"linestyle": "none", "marker": "o", "mfc": "white", "ms": 8, "color": INK}]
-    labels = [*looks, "published (open)"]
-    for name, style in extra.items():
-        styles.append(style)
-        labels.append(name)
-    handles = [panel.plot([], [], **dict(style) | {"label": "_"})[0] for style in styles]
-    fig.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize="small")
+def _legend(fig: Figure, panel: Axes, looks: Mapping[str, Mapping], ncols: int) -> None:
+    """One legend of these looks below all panels, by a panel's empty lines."""
+    handles = [panel.plot([], [], **dict(look) | {"label": "_"})[0] for look in looks.values()]
+    fig.legend(handles, list(looks), loc="outside lower center", ncols=ncols, fontsize="small")
 
 
-def _aside(columns: np.ndarray, place: int, number: int, step: float = 0.16) -> np.ndarray:
-    """The columns moved sideways, so that methods of one category stand side by side."""
-    return columns + np.array([step * (place - 0.5 * (number - 1)), 0, 0, 0])
+def _replicates(arrays: Arrays, setting: str, method: str, name: str) -> list[np.ndarray]:
+    """The arrays of one name, replicate by replicate."""
+    wanted = (setting, method, name)
+    return [np.asarray(one, float) for key, one in sorted(arrays.items()) if (key[0], key[1], key[3]) == wanted]
 
 
 def lenet(rows: Rows | None = None) -> Figure:
@@ -85,12 +82,11 @@ def lenet(rows: Rows | None = None) -> Figure:
         for (left, right), (setting, dense) in zip(axes, DENSE.items(), strict=True):
             drawn = {left: False, right: False}
             for k, method in enumerate(METHODS):
-                shares = _aside(kept_share(rows, setting, method, dense), k, len(METHODS))
-                drawn[left] |= draw(left, shares, looks[method])
+                aside = np.array([0.16 * (k - 0.5 * (len(METHODS) - 1)), 0, 0, 0])  # methods stand side by side
+                drawn[left] |= draw(left, kept_share(rows, setting, method, dense) + aside, looks[method])
                 costs = np.array([(i, *cell(rows, setting, method, metric)) for i, metric in enumerate(COSTS)], float)
                 costs[1:, 3] = np.nan  # times on other hardware are not comparable
-                costs = _aside(costs, k, len(METHODS))
-                drawn[right] |= draw(right, costs, looks[method] | {"linestyle": "none"})
+                drawn[right] |= draw(right, costs + aside, looks[method] | {"linestyle": "none"})
             left.axhline(100, **original)
             right.axhline(1, **original)
             log_axis(right)
@@ -101,7 +97,8 @@ def lenet(rows: Rows | None = None) -> Figure:
             for panel, any_ours in drawn.items():
                 if not any_ours:
                     missing(panel, empty=not any(one.get_label() == "_published" for one in panel.get_lines()))
-        _legend(fig, axes[0, 0], looks, 5, Original=original)
+        printed = {"linestyle": "none", "marker": "o", "mfc": "white", "ms": 8, "color": INK}
+        _legend(fig, axes[0, 0], looks | {"published (open)": printed, "Original": original}, 5)
         panel_letters(axes)
     return fig
 
@@ -127,9 +124,8 @@ def vgg(rows: Rows | None = None) -> Figure:
                 missing(panel, empty=not np.isfinite(panel.get_lines()[0].get_ydata()).any())
             panel.set(title=method, ylim=(-5, 108), yticks=[0, 50, 100], ylabel="left (%)")
         axes[-1].set(xlabel="layer: 13 convolutions, one linear", xticks=range(1, 15))
-        handles = [axes[0].plot([], [], **look | {"mfc": "white" if look["label"] != names[2] else look["color"]})[0]
-                   for look in looks.values()]  # fmt: skip
-        fig.legend(handles, looks, loc="outside lower center", ncols=2, fontsize="small")
+        hollow = {name: look | {"mfc": "white"} for name, look in looks.items() if name != names[2]}
+        _legend(fig, axes[0], looks | hollow, 2)
         panel_letters(axes)
     return fig
 
@@ -165,12 +161,10 @@ def vgg_curves(arrays: Arrays | None = None, narrow: Arrays | None = None) -> Fi
     with style_context():
         fig, (left, right) = figure(2, height=3.8)
         for label, (given, where, method) in shown.items():
-            runs = sorted((key, np.asarray(one, float)) for key, one in given.items()
-                          if (key[0], key[1], key[3]) == (where, method, "units"))  # fmt: skip
-            totals = [one.sum(1) for _, one in runs]
+            totals = [one.sum(1) for one in _replicates(given, where, method, "units")]
             _curves(right, [100 * (1 - one / one[0]) for one in totals], looks[label])
             if method != "SBPa":
-                sums = [np.asarray(given[*key[:3], "kl"], float) for key, _ in runs]
+                sums = _replicates(given, where, method, "kl")
                 _curves(left, [kl / one[0] for kl, one in zip(sums, totals, strict=True)], looks[label])
         for panel in (left, right):
             panel.set_xlabel("epoch")
@@ -179,8 +173,7 @@ def vgg_curves(arrays: Arrays | None = None, narrow: Arrays | None = None) -> Fi
         if left.get_lines():
             left.axhline(cheapest(np.ones(1))[0].item(), color=INK, lw=1.2, ls=":", marker="none")
             left.set_ylim(bottom=0)
-            handles = [left.plot([], [], **look)[0] for look in looks.values()]
-            fig.legend(handles, list(looks), loc="outside lower center", ncols=2, fontsize="small")
+            _legend(fig, left, looks, 2)
         left.set_title("divergence a unit (nats)")
         right.set_title("units pruned (%)")
         panel_letters([left, right])
@@ -199,8 +192,7 @@ def random_labels(arrays: Arrays | None = None) -> Figure:
     with style_context():
         fig, (left, right) = figure(2, height=3.6)
         for method, look in looks.items():
-            found = [np.asarray(values, dtype=float) for key, values in sorted(arrays.items())
-                     if (key[0], key[1], key[3]) == ("MNIST, MLP", method, "curve")]  # fmt: skip
+            found = _replicates(arrays, "MNIST, MLP", method, "curve")
             _curves(left, [one[:, 0] for one in found], look)
             if method != "Dropout":
                 _curves(right, [100 - one[:, 1] for one in found], look)
@@ -238,8 +230,7 @@ def fixed_mean(arrays: Arrays | None = None) -> Figure:
         left.minorticks_off()
         looks = line_styles(list(names.values()))
         for method, name in names.items():
-            found = [np.asarray(values, dtype=float) for key, values in sorted(arrays.items())
-                     if (key[0], key[1], key[3]) == ("LeNet-5", method, "units")]  # fmt: skip
+            found = _replicates(arrays, "LeNet-5", method, "units")
             _curves(right, [100 * one.sum(1) / dense.sum() for one in found], looks[name])
         if not right.get_lines():
             missing(right)

@@ -5,7 +5,7 @@ import pytest
 
 from chapters.acceptance import figures, numbers, pairs
 from chapters.acceptance.figures import explorers, results
-from tests.chapters.drawn import rows_of
+from tests.chapters.drawn import item, rows_of
 
 RACE = ("VI", "HMC")
 
@@ -40,7 +40,7 @@ def test_the_explorer_says_what_the_bound_says():
     assert "acceptance rate 1.00, lower bound 1.00" in close
     assert "below 0: it says nothing" in explorers.pair_in_words(2.0, 1.0, "normal")
     picture = explorers.pair(1.0, 1.0, "normal")
-    rate = next(item for item in picture.panels[1].items if getattr(item, "name", "") == "acceptance")
+    rate = item(picture, 1, name="acceptance")
     # at distance one, two normal densities of width one: 2 Phi(-1 / sqrt 2)
     assert rate.y[rate.x.tolist().index(1.0)] == pytest.approx(0.4795, abs=1e-4)
 

@@ -258,10 +258,6 @@ def test_a_scale_from_its_dual_needs_less_memory():
 small = partial(cells.smoke, "avo-cifar10", epochs=3, batch_size=256)
 
 
-def untimed(result) -> dict[str, float]:
-    return {row["metric"]: row["value"] for row in result.rows if not row["metric"].startswith("minutes")}
-
-
 @pytest.mark.slow
 @needs_digits
 def test_a_killed_cifar10_resumes_bit_for_bit_and_removes_channels(tmp_path, dies):
@@ -269,9 +265,9 @@ def test_a_killed_cifar10_resumes_bit_for_bit_and_removes_channels(tmp_path, die
     whole = cifar10.run_cell(cell, CPU)
     with pytest.raises(dies.Killed):
         cifar10.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 4))
-    assert untimed(cifar10.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))) == untimed(whole)
+    assert unmeasured(cifar10.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))) == unmeasured(whole)
     assert 0.0 < whole.product["zeros"] < 100.0
-    assert 0 < untimed(whole)["snapshots"] <= 12  # a cycle of four steps has fewer than three moments
+    assert 0 < cells.values(whole)["snapshots"] <= 12  # a cycle of four steps has fewer than three moments
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from chapters.batch_statistics.experiments.cifar5 import DRAWN
 from chapters.batch_statistics.figures import explorers, noise, results
 from chapters.batch_statistics.figures import method as sbn
 from chapters.batch_statistics.statistics import collect_statistics
-from tests.chapters.drawn import line, texts
+from tests.chapters.drawn import item, line, texts
 
 
 @pytest.fixture(scope="module")
@@ -183,16 +183,12 @@ def test_impossible_batch_sizes_are_refused(network, data):
         studied(network, data, (1, 8, 500), num_batches=2)
 
 
-def named(picture, panel: int, name: str):
-    return next(one for one in picture.panels[panel].items if one.name == name)
-
-
 def test_the_picture_shows_the_batches_and_the_entropies(study):
     picture = explorers.batch_size(study, 16, "1")
-    batches, ellipse = (named(picture, 0, name) for name in ("batches", "r, two s.d."))
+    batches, ellipse = (item(picture, 0, name=name) for name in ("batches", "r, two s.d."))
     assert np.stack([batches.x, batches.y], 1) == pytest.approx(study.statistics[16, "1"][2:])
     assert ellipse.x.max() == pytest.approx(study.statistics[16, "1"][:2, 0] @ [1, 2])
-    curve = named(picture, 1, "unknown, averaged")
+    curve = item(picture, 1, name="unknown, averaged")
     assert np.interp(0.5, curve.y, curve.x) == pytest.approx(np.median(study.entropy[16, "unknown"]))
     assert curve.x[[0, -1]] == pytest.approx(study.entropy[16, "unknown"][[0, -1]])
     assert f"AUROC {explorers.area(study, 16):.1f} %" in picture.heading
@@ -233,14 +229,14 @@ def test_every_image_has_its_margin_and_its_spread():
 
 def test_the_noise_explorer_shows_average_and_entropy():
     picture = noise.shaken(2.5, 2.0)
-    margin, entropy = named(picture, 1, "averaged").x, named(picture, 1, "averaged").y
+    margin, entropy = item(picture, 1, name="averaged").x, item(picture, 1, name="averaged").y
     positive = np.asarray(margin) >= 0
     assert (np.diff(np.asarray(entropy)[positive]) < 0).all()  # the order by margin stays
-    here = named(picture, 1, "this image")
+    here = item(picture, 1, name="this image")
     assert np.interp(2.5, margin, entropy) == pytest.approx(here.y[0], abs=1e-3)
     assert "temperature of 1.60" in picture.heading
     still = noise.shaken(2.5, 0.0)
-    assert named(still, 1, "averaged").y == pytest.approx(named(still, 1, "no draws").y)
+    assert item(still, 1, name="averaged").y == pytest.approx(item(still, 1, name="no draws").y)
     assert "spread by 2" in noise.shaken_in_words(2.5, 2.0)
 
 

@@ -11,7 +11,7 @@ from bnnlib import functional as bF
 from book.display.picture import Line, Points, Rule
 from chapters.closed_form.figures import explorers
 from chapters.closed_form.figures import method as cfi
-from tests.chapters.drawn import line, texts
+from tests.chapters.drawn import item, items, line, texts
 from tests.seeded import seeded
 
 
@@ -96,10 +96,6 @@ def test_the_border_separates_kept_from_removed_weights():
 # --- explorers ---
 
 
-def items(picture, panel: int, kind):
-    return [one for one in picture.panels[panel].items if isinstance(one, kind)]
-
-
 @pytest.mark.parametrize("name", explorers.PUBLISHED)
 def test_measured_in_spikes_only_the_ratio_of_the_scales_counts(name):
     log_slab, log_spike, inclusion = explorers.PUBLISHED[name]
@@ -113,7 +109,7 @@ def test_the_explorer_marks_the_threshold_in_both_panels():
     picture = explorers.inclusion(5.0, 0.5)
     where = math.sqrt(2 * 5 / (1 - math.exp(-10)))
     assert [one.x for one in items(picture, 0, Rule) if one.x is not None] == pytest.approx([where])
-    here = next(one for one in items(picture, 1, Points) if one.name == "here")
+    here = item(picture, 1, Points, "here")
     assert (here.x[0], here.y[0]) == pytest.approx((5.0, where))
     assert "LeNet-5 set 1 and VGG" in picture.heading and f"{where:.2g} spikes" in picture.heading
     assert f"{where:.2g}" in explorers.inclusion_in_words(5.0, 0.5)
@@ -124,7 +120,7 @@ def test_the_explorer_marks_the_threshold_in_both_panels():
 def test_a_large_prior_probability_leaves_no_threshold():
     picture = explorers.inclusion(0.1, 0.9)
     assert "p* > 1/2 for every weight" in picture.heading
-    assert not len(next(one for one in items(picture, 1, Points) if one.name == "here").x)
+    assert not len(item(picture, 1, Points, "here").x)
     assert "above one half everywhere" in explorers.inclusion_in_words(0.1, 0.9)
 
 

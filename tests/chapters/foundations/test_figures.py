@@ -9,12 +9,9 @@ import torch
 from book.display.picture import Bars, Line, Points
 from chapters.foundations import example, figures, numbers
 from chapters.foundations.figures import explorers, method, results
+from tests.chapters.drawn import item
 
 RNG = np.random.default_rng(0)
-
-
-def item(picture, panel, kind, name):
-    return next(one for one in picture.panels[panel].items if isinstance(one, kind) and one.name == name)
 
 
 def test_an_ellipse_has_the_axes_of_its_covariance():

@@ -9,7 +9,7 @@ from book.display import vector
 from book.display.picture import Band
 from chapters.implicit_acceptance import figures, ring
 from chapters.implicit_acceptance.figures import explorers, results
-from tests.chapters.drawn import row, texts
+from tests.chapters.drawn import item, row, texts
 
 # --- the explorer ---
 
@@ -42,7 +42,7 @@ def test_both_bounds_hold_and_the_law_is_stationary(confidence, lower):
 def test_the_explorer_moves_all_its_parts(static):
     made = figures.settled_explorer()
     first, later = (made.picture(confidence=k, lower=0.01) for k in (0.5, 2.0))
-    bands = [next(one for one in picture.panels[0].items if isinstance(one, Band)) for picture in (first, later)]
+    bands = [item(picture, 0, Band) for picture in (first, later)]
     assert not np.allclose(bands[0].high, bands[1].high)
     # an area carries mass: the shaded law has the mass one
     assert np.trapezoid(bands[0].high, bands[0].x) == pytest.approx(1.0, abs=1e-3)

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from bnnlib import functional as bF
 from chapters.learned_priors import figures as aeb
 from chapters.learned_priors.figures import prior, results, slab
-from tests.chapters.drawn import line, row, texts
+from tests.chapters.drawn import item, line, row, texts
 
 # --- the prior ---
 
@@ -63,10 +63,8 @@ def test_published_settings_are_named_and_their_reversal_is_told(name):
 
 def test_the_gradient_panel_is_the_slope_of_the_penalty_panel(monkeypatch):
     monkeypatch.setattr(prior, "POINTS", 401)
-    found = [
-        next(one for one in panel.items if getattr(one, "name", "") == "both")
-        for panel in aeb.penalty(0.1, 5e-5, 2.0).panels[2:]
-    ]
+    picture = aeb.penalty(0.1, 5e-5, 2.0)
+    found = [item(picture, panel, name="both") for panel in (2, 3)]
     w, height, slope = found[0].x, found[0].y, found[1].y
     away = np.abs(w) > 3 * (w[1] - w[0])  # the absolute value has no slope at 0
     # central differences on 401 points; the third derivative makes the error at most 1e-3 of the largest slope

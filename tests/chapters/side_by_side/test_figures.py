@@ -13,6 +13,7 @@ from chapters.side_by_side.matrix import CALLED, SIMULATIONS, Decided, Matrix
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.shifts import SHIFTS
 from chapters.side_by_side.signed_rank import SignedRanks
+from tests.chapters.drawn import item
 
 METRICS = ("rmse", "nll", "crps", "bytes", "flops", "rmse_shipped", "fpr", "fnr", "fdr", "active", "seconds")
 SHIFT = {("spike_slab", "rmse"): -3.0, ("horseshoe", "rmse"): 3.0, ("gaussian_spike_slab", "bytes"): -9.0}
@@ -101,7 +102,7 @@ def test_explorers_say_what_they_show_at_every_stop(stored, static, name):
 
 def test_a_budget_that_is_not_run_has_no_point(stored):
     picture = explorers.time("simulation-2", "rmse", "spike_slab")
-    own = next(item for item in picture.panels[0].items if getattr(item, "name", "") == "this method")
+    own = item(picture, 0, name="this method")
     assert np.isfinite(own.y).tolist() == [True, True, False]
     assert "B = 16" not in picture.heading and picture.panels[0].xlim == (0.8, 5.0)
 

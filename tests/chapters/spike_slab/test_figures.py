@@ -7,7 +7,7 @@ import torch
 from bnnlib.replicates import Layout
 from book import lab
 from book.display.equations import equation_sources, equation_table
-from book.display.picture import Bars, Line, Picture, Points
+from book.display.picture import Bars, Line, Points
 from book.editions.equations import equation_labels
 from book.editions.project import read_notebook
 from book.editions.source import ROOT
@@ -16,7 +16,7 @@ from chapters.spike_slab.figures import explorers, results
 from chapters.spike_slab.figures import method as svbnn
 from chapters.spike_slab.linear import LinearModel
 from tests.chapters import drawn
-from tests.chapters.drawn import line, texts
+from tests.chapters.drawn import item, items, line, texts
 
 
 @pytest.mark.parametrize(("estimate", "prior_inclusion"), [(0.45, 0.1), (-0.1, 0.01), (1.0, 0.9)])
@@ -110,10 +110,6 @@ def test_equations_are_found_in_the_library_s_docstrings():
         equation_sources("nothing")
 
 
-def item(picture: Picture, panel: int, kind: type, name: str):
-    return next(one for one in picture.panels[panel].items if isinstance(one, kind) and one.name == name)
-
-
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 2.0])
 def test_gate_gradients_are_the_means_of_draws(temperature):
     target, phi = 0.45, explorers._PHI[8]
@@ -165,7 +161,7 @@ def sweep() -> dict:
 def test_all_four_panels_move_with_lambda(static, sweep):
     made = explorers.lambda_explorer(**sweep)
     first, later = made.picture(k=3), made.picture(k=9)
-    marks = [[one.x[0] for one in picture.panels[0].items if isinstance(one, Points)] for picture in (first, later)]
+    marks = [[one.x[0] for one in items(picture, 0, Points)] for picture in (first, later)]
     assert marks == [[3, 3], [9, 9]]
     price = [item(later, 1, Line, "")]
     assert price[0].y.tolist() == sweep["divergence"].tolist()

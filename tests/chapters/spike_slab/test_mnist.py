@@ -26,11 +26,6 @@ def compute(cell: Cell, checkpoint=None):
     return lab.get("svbnn-mnist").function(cell)(cell, CPU, checkpoint)
 
 
-def value(result, setting: str, metric: str) -> float:
-    (row,) = [row for row in result.rows if (row["setting"], row["metric"]) == (setting, metric)]
-    return row["value"]
-
-
 @pytest.mark.slow
 def test_candidates_are_chosen_on_held_out_images_only(scramble):
     """Random test labels change what is reported, and not what is chosen."""
@@ -97,7 +92,7 @@ def test_held_out_images_are_not_trained_on():
 def test_pruning_keeps_five_percent_of_all_parameters():
     result = compute(smoke("pruned"))
     # 3,466 parameters, three layers rounded to whole weights
-    assert value(result, "pruned", "sparsity") == pytest.approx(5.0, abs=100 * 2 / 3466)
+    assert cells.values(result, setting="pruned")["sparsity"] == pytest.approx(5.0, abs=100 * 2 / 3466)
 
 
 def test_the_account_of_the_objective_adds_up():

@@ -14,7 +14,7 @@ from chapters.unit_noise import formulas
 from chapters.unit_noise.figures import explorers, results
 from chapters.unit_noise.figures import method as sbp
 from tests.chapters import drawn
-from tests.chapters.drawn import line, texts
+from tests.chapters.drawn import items, line, texts
 
 
 def labels(figure: Figure, panel: int) -> list[str]:
@@ -109,21 +109,19 @@ def test_the_explorer_says_what_becomes_of_the_unit(location, log_scale, fate):
     picture = explorers.noise(location, log_scale)
     assert f"the unit is {fate}" in picture.heading and f"SNR = {found['snr']:.3g}" in picture.heading
     assert explorers.noise_in_words(location, log_scale).endswith(f"the unit is {fate}.")
-    points = [(one.x.tolist(), one.y.tolist()) for one in picture.panels[1].items if isinstance(one, Points)]
+    points = [(one.x.tolist(), one.y.tolist()) for one in items(picture, 1, Points)]
     assert points == [([location], [log_scale])]
 
 
 @pytest.mark.parametrize("settings", [(0.0, -5.0), (-20.0, -5.0), (-10.0, 1.0), (5.0, -5.0), (5.0, 5.0)])
 def test_the_drawn_density_has_all_of_its_mass(settings):
-    items = explorers.noise(*settings).panels[0].items
-    curve = next(one for one in items if isinstance(one, Line) and len(one.x) > 60)
+    curve = next(one for one in items(explorers.noise(*settings), 0, Line) if len(one.x) > 60)
     # drawn no lower than 5e-4 over the interval of 20, which adds up to 0.01; the rest is the trapezoid rule's
     assert np.trapezoid(curve.y, curve.x) == pytest.approx(1, abs=0.03)
 
 
 def test_labels_of_the_divergence_stand_on_its_contours():
-    items = explorers.noise(0.0, 0.0).panels[1].items
-    shown = {one.text: (one.x, one.y) for one in items if isinstance(one, Text)}
+    shown = {one.text: (one.x, one.y) for one in items(explorers.noise(0.0, 0.0), 1, Text)}
     for level in explorers.LEVELS:
         location, log_scale = shown[f"{level:g}"]
         # read off a grid with steps of 0.1 in log sigma
@@ -147,13 +145,12 @@ def test_the_trade_says_what_becomes_of_the_unit(t, weight, fate):
     picture = explorers.trade(t, weight)
     assert f"the unit is {fate}" in picture.heading and f"{found['snr']:.2f}" in picture.heading
     assert explorers.trade_in_words(t, weight).endswith(f"it is {fate}.")
-    points = [(one.x.tolist(), one.y.tolist()) for panel in picture.panels for one in panel.items
-              if isinstance(one, Points)]  # fmt: skip
+    points = [(one.x.tolist(), one.y.tolist()) for panel in (0, 1) for one in items(picture, panel, Points)]
     assert points == [([found["snr"]], [found["bound"]]), ([t], [found["snr"]])]
 
 
 def test_the_sum_is_what_is_earned_less_what_is_paid_and_best_at_its_point():
-    lines = {one.name: one for one in explorers.trade(4.0, 1.5).panels[0].items if isinstance(one, Line)}
+    lines = {one.name: one for one in items(explorers.trade(4.0, 1.5), 0, Line)}
     assert lines["sum"].y == pytest.approx(lines["earned"].y + lines["paid"].y)
     # from nothing, all of the gain t^2 / 2 at infinite precision
     assert lines["earned"].y[-1] == pytest.approx(8 * 3600 / 3601)
@@ -161,7 +158,7 @@ def test_the_sum_is_what_is_earned_less_what_is_paid_and_best_at_its_point():
 
 
 def test_the_best_ratio_has_a_gap_at_the_threshold():
-    line = next(one for one in explorers.trade(3.0, 1.0).panels[1].items if isinstance(one, Line) and one.look == 0)
+    line = next(one for one in items(explorers.trade(3.0, 1.0), 1, Line) if one.look == 0)
     gap = np.flatnonzero(np.isnan(line.y))
     assert len(gap) == 1 and line.y[gap[0] - 1] < 0.6 and line.y[gap[0] + 1] > 1.2
 
