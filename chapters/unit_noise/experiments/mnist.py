@@ -64,7 +64,9 @@ def _cells(
     return cells
 
 
-def sparse_alone(name: str, setting: str, profile: str, epochs: int, replicates: int) -> list[Cell]:
+def sparse_alone(
+    name: str, setting: str, profile: str, epochs: int, replicates: int, single: bool = False
+) -> list[Cell]:
     """The dense networks of a profile and SparseVD of another length, as cells of another experiment.
 
     Args:
@@ -73,12 +75,15 @@ def sparse_alone(name: str, setting: str, profile: str, epochs: int, replicates:
         profile: smoke or book.
         epochs: of SparseVD.
         replicates: how many.
+        single: LeNet-5 in single precision, in place of bfloat16.
     """
     methods = {"SparseVD": _sparse(epochs)}
     if profile == "smoke":
         return _cells(setting, _SMOKE, False, 2, methods, replicates, name)
     smaller = setting == "LeNet-5"
-    return _cells(setting, _IMAGES | {"timed": False}, smaller, 12 if smaller else 15, methods, replicates, name)
+    images = _IMAGES | {"timed": False} | ({"channels_last": True} if smaller and single else {})
+    bfloat16 = smaller and not single
+    return _cells(setting, images, bfloat16, 12 if smaller else 15, methods, replicates, name)
 
 
 def as_scripted(name: str, profile: str, epochs: int, replicates: int) -> list[Cell]:
