@@ -3,13 +3,14 @@
 Numbers: Carbonetto and Stephens (2012, Bayesian Analysis 7, 73-108). Two classes: their logistic form, with the
 bound of Jaakkola and Jordan (2000). More classes: the softmax to second order around the mean, whose curvature
 diag(p) - pp' is replaced by the larger diag(p). Inputs of a group share one indicator, and their weights, given it, are
-found together. Many settings, each on rows of its own choice, are fitted at once.
+found together. Many settings are fitted at once.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 _TOLERANCE = 1e-3  # of probabilities, between two sweeps
 _STILL = 1e-2  # of outputs
@@ -46,21 +47,22 @@ def ascend(
     x: np.ndarray,
     y: np.ndarray,
     classes: int,
-    row_weights: np.ndarray,
+    weight: np.ndarray,
     probability: np.ndarray,
     slab_scale: np.ndarray,
     order: np.ndarray,
     groups: Sequence[np.ndarray] | None = None,
 ) -> Ascent:
-    """Fit R settings, each with row weights (R, n), lambda and sigma_0 (R,), to scaled rows x (n, p).
+    """Fit R settings, lambda and sigma_0 (R,), to scaled rows x (n, p).
 
     Args:
         y: (n,), scaled numbers, or labels from 0; (n, K) of several numbers.
         classes: 0 for numbers.
+        weight: of the rows (n,).
         order: in which the groups are visited, (groups,); it decides which one of two copies enters.
         groups: columns of each group, every column in one; None for each input its own.
     """
-    outputs, (rows, inputs), weight = (classes if classes > 2 else y[:1].size), x.shape, row_weights[:, None, :]
+    outputs, (rows, inputs) = (classes if classes > 2 else y[:1].size), x.shape
     columns, squares = np.ascontiguousarray(x.T), np.square(x)
     prior, slab = np.log(probability / (1.0 - probability))[:, None], np.square(slab_scale)[:, None]
     phi = np.tile(probability[:, None, None], (1, outputs, inputs))
@@ -105,7 +107,7 @@ def ascend(
         spread = fit.moments(x, groups)[1]
         if not classes:
             residual = (weight * (np.square(target - f) + spread)).sum(axis=2)
-            noise = np.sqrt(np.maximum(residual / row_weights.sum(axis=1, keepdims=True), _NOISE**2))
+            noise = np.sqrt(np.maximum(residual / weight.sum(), _NOISE**2))
         settled = np.abs(phi - before[0]).max() < _TOLERANCE and np.abs(f - before[1]).max() < _STILL
         if settled and full and sweep > 1:
             break
@@ -167,5 +169,4 @@ def _divergence(phi, mu, variance, probability, slab, first) -> np.ndarray:
 
 def softmax(f: np.ndarray) -> np.ndarray:
     """Probabilities along the second axis, nowhere 0."""
-    e = np.exp(f - f.max(axis=1, keepdims=True))
-    return np.maximum(e / e.sum(axis=1, keepdims=True), 1e-12)
+    return np.maximum(special.softmax(f, axis=1), 1e-12)

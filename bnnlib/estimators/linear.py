@@ -78,36 +78,22 @@ def explore(
     starts = _starts(starts, x.shape[1])
     number, rows = len(probability), _sample(len(x), random)
     orders = _orders(x[rows], y[rows], classes, weights[rows], groups, starts, random)
-    every = ascend(
-        x[rows], y[rows], classes, np.tile(weights[rows], (number, 1)), probability, scale, orders[0], groups
-    )
+    some = x[rows], y[rows], classes, weights[rows]
+    every = ascend(*some, probability, scale, orders[0], groups)
     best = int(np.where(sparse, every.evidence, -np.inf).argmax())
     likely = sparse & (every.evidence > every.evidence[best] + math.log(_NEGLIGIBLE))
-    fits = [Ascent(*(part[likely] for part in every))]
-    for order in orders[1:]:
-        chosen = probability[likely], scale[likely]
-        fits.append(
-            ascend(x[rows], y[rows], classes, np.tile(weights[rows], (likely.sum(), 1)), *chosen, order, groups)
-        )
+    others = [ascend(*some, probability[likely], scale[likely], order, groups) for order in orders[1:]]
+    fits = [Ascent(*(part[likely] for part in every)), *others]
     inclusion, shares = (np.stack(part) for part in zip(*(_averaged(fit) for fit in fits), strict=True))
     shares = np.exp(shares - shares.max())
     # held-out rows look at the most probable setting of those that select, and at all that do not
     tried = np.flatnonzero(~sparse | (np.arange(number) == best))
     helds = _held(x, y, classes, weights, folds, probability[tried], scale[tried], groups)
-    first = index = tried.tolist().index(best)
-    losses = [held.loss() for held in helds]
-    least = losses.index(min(losses))
-    if better(helds[least], helds[first]):
-        index = least
-    setting = int(tried[index])
-    return Explored(
-        float(probability[setting]),
-        float(scale[setting]),
-        inclusion,
-        shares / shares.sum(),
-        helds[index],
-        not sparse[setting],
-    )
+    first, least = tried.tolist().index(best), int(np.argmin([held.loss() for held in helds]))
+    index = least if better(helds[least], helds[first]) else first
+    setting = tried[index]
+    chosen = float(probability[setting]), float(scale[setting])
+    return Explored(*chosen, inclusion, shares / shares.sum(), helds[index], not sparse[setting])
 
 
 def _starts(least: int, inputs: int) -> int:
@@ -161,10 +147,9 @@ def _fitted(x, y, classes, weights, folds, probability, scale, groups) -> list[A
     """Every setting on the training rows of each fold, in an order that these alone decide."""
     fits = []
     for train in folds.train:
-        some = x[train], y[train], classes
-        (order,) = _orders(*some, weights[train], groups, 1, None)
-        rows = np.tile(weights[train], (len(probability), 1))
-        fits.append(ascend(*some, rows, probability, scale, order, groups))
+        some = x[train], y[train], classes, weights[train]
+        (order,) = _orders(*some, groups, 1, None)
+        fits.append(ascend(*some, probability, scale, order, groups))
     return fits
 
 
@@ -240,16 +225,15 @@ class Linear(Variational):
         count, starts = self.stack.replicates, _starts(self.stack.replicates, x.shape[1])
         some = x[rows], y[rows], classes
         orders = _orders(*some, weights[rows], self.groups, starts, random)
-        given = inverse * weights[None, rows], probability, scale
+        given = inverse * weights[rows], probability, scale
         fits = [ascend(*some, *given, order, self.groups) for order in orders]
         # as often as their evidence says, in order of it
         fits.sort(key=lambda fit: -fit.evidence[0])
         loose = _LOOSE if classes else 1.0
         share = np.cumsum(np.exp([(fit.evidence[0] - fits[0].evidence[0]) / loose for fit in fits]))
         chosen = np.searchsorted(share / share[-1], (np.arange(count) + 0.5) / count)
-        every: Any = zip(*(fits[place] for place in chosen), strict=True)
-        tensors: Any = [torch.from_numpy(np.concatenate(part)) for part in every]
-        fit: Any = Ascent(*tensors)
+        every = zip(*(fits[place] for place in chosen), strict=True)
+        fit: Any = Ascent(*(torch.from_numpy(np.concatenate(part)) for part in every))  # type: ignore[arg-type]
 
         def flat(weight: Tensor, bias: Tensor) -> Tensor:
             return torch.cat([weight.flatten(1), bias], dim=1)
@@ -260,12 +244,8 @@ class Linear(Variational):
             logits = torch.logit(fit.inclusion).clamp(-_CERTAIN, _CERTAIN)
             posterior.weight_logit.copy_(flat(logits, torch.full_like(fit.bias, _CERTAIN)))
             if not classes:
-                self.noise_from(fit.noise)
-
-    def noise_from(self, scale: Tensor) -> None:
-        """Take over the noise of every network."""
-        likelihood: Any = self.likelihood
-        likelihood.log_scale.copy_(scale.log())
+                likelihood: Any = self.likelihood
+                likelihood.log_scale.copy_(fit.noise.log())
 
     def unsettled(self) -> str | None:
         """Ascent ends when it has settled."""

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning as SklearnWarning
 
 _MOVES = 0.5  # of a probability between two starts that is told
@@ -41,13 +42,13 @@ class SelectionWarning(UserWarning):
     """
 
 
-def tell(estimator: Any, target_spread: Any) -> None:
-    """Warn of what a fit found that a user would not expect; `target_spread` is that of y, None for labels."""
-    for words, kind in _found(estimator, target_spread):
+def tell(estimator: Any) -> None:
+    """Warn of what a fit found that a user would not expect."""
+    for words, kind in _found(estimator):
         warnings.warn(words, kind, stacklevel=3)
 
 
-def _found(estimator: Any, target_spread: Any):
+def _found(estimator: Any):
     if words := estimator._unsettled:
         sooner = "" if estimator.method == "sghmc" else "; a larger learning_rate gets there sooner"  # a chain diverges
         advice = f"Raise epochs, or call partial_fit with the same data to go on{sooner}."
@@ -102,9 +103,9 @@ def _found(estimator: Any, target_spread: Any):
             "averages over more starts.",
             SelectionWarning,
         )
-    if target_spread is None:
+    if not is_regressor(estimator):
         return
-    noise, spread = np.ravel(estimator.noise_scale_), np.ravel(target_spread)
+    noise, spread = np.ravel(estimator.noise_scale_), np.ravel(estimator.target_scale_)
     worst = int((noise / np.where(spread > 0, spread, np.inf)).argmax())
     if noise[worst] > 1.05 * spread[worst] > 0:
         rate = f"Lower learning_rate, now {estimator._rate():g}, or raise epochs"

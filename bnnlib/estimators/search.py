@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from bnnlib.estimators.folds import Folds, Held, better, gain
 from bnnlib.estimators.groups import members
@@ -16,6 +18,7 @@ from bnnlib.estimators.likelihoods import logits
 from bnnlib.estimators.linear import Explored, explore, fold_losses
 from bnnlib.estimators.promises import Loss, p_values
 from bnnlib.estimators.rows import Rows
+from bnnlib.estimators.settings import is_auto
 from bnnlib.replicates import Layout
 
 _DRAWS = 50  # of each network for held-out rows
@@ -43,9 +46,14 @@ class Choice(NamedTuple):
     idle: str = ""  # why there is nothing to select
 
 
-def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> Choice:
-    """Compare the candidates, networks of these `sizes` and, where it is one, the `linear` model."""
+def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...]) -> Choice:
+    """Compare the candidates, where there are several: networks of these `sizes`, and the linear model."""
     probabilities, seed = estimator._priors(sizes, len(rows.x)), estimator.seed_
+    selects, scale = estimator.method != "gaussian", estimator._scale()
+    linear, refits = is_auto(estimator.hidden) and selects, is_auto(estimator.refit) and selects
+    held_out = estimator.fdr is not None or estimator.interval == "conformal" or estimator.noise == "heteroscedastic"
+    if not (linear or refits or len(probabilities) > 1 or held_out):
+        return Choice(False, probabilities[0], probabilities[0], bool(estimator.refit), scale, idle=idle(rows))
     effort = len(probabilities) * Layout(sizes, 1).num_parameters
     folds = Folds.divide(len(rows.x), rows.y if rows.classes else None, effort, seed)
     explored, groups = None, members(estimator.groups_[estimator.used_])
@@ -67,14 +75,13 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     entries = list(zip(probabilities, helds, [False] * len(helds), strict=True))
     # where the linear model is far ahead of every network, one of fewer inputs would not catch up
     hopeless = explored is not None and better(explored.held, held, _FAR)
-    if estimator.refit == "auto" and estimator.method != "gaussian" and not hopeless:
+    if refits and not hopeless:
         paths = estimator._joined(network.inclusion())[1]
         read = paths[first * folds.number :][: folds.number] > 0.5
         for candidate, entry in _refitted(estimator, rows, sizes, read, folds):
             entries.append((candidate, entry, True))
             if better(entry, held):
                 held, probability, refit = entry, candidate, True
-    scale = estimator._scale()
     is_linear = explored is not None and not better(held, explored.held)
     if explored is not None and is_linear:
         held, probability, scale, refit = explored.held, explored.probability, explored.scale, False
@@ -167,23 +174,18 @@ def _trained(
 
     def stacked(which: np.ndarray) -> Any:
         x, y = rows.tensors()
-        if folds.number == 1 and columns is None:
-            x, y = x[which[0], None], y[which[0], None]
-        else:
-            parts = [x[part] for part in which] if columns is None else _padded(x, which, columns, sizes[0])
-            x, y = torch.stack(parts, dim=1), torch.stack([y[part] for part in which], dim=1)
-        # a view: the candidates share the rows
-        return tuple(
-            part.unsqueeze(1).expand(-1, number, -1, -1).flatten(1, 2)
-            if folds.number > 1
-            else part.expand(-1, number, -1)
-            for part in (x, y)
-        )
+        parts = [x[part] for part in which]
+        if columns is not None:  # inputs of zeros up to the width
+            parts = [F.pad(part[:, own], (0, sizes[0] - len(own))) for part, own in zip(parts, columns, strict=True)]
+        whole = torch.stack(parts, dim=1), torch.stack([y[part] for part in which], dim=1)
+        # of a single fold a view: the candidates share the rows
+        return tuple(part.unsqueeze(1).expand(-1, number, -1, -1).flatten(1, 2) for part in whole)
 
     epochs = estimator._epochs(folds.train.shape[1], searching=True)
     told = f"{number} candidates of {sizes[0]} inputs" if estimator.verbose else False
-    batch, size = estimator._count("batch_size"), folds.train.shape[1]
-    network.train_on(*stacked(folds.train), epochs, batch, size, told, True)
+    network.train_on(
+        *stacked(folds.train), epochs, estimator._count("batch_size"), folds.train.shape[1], told, warm_up=True
+    )
     with torch.no_grad():
         x, _ = stacked(folds.test)
         outputs, scales = held_outputs(network, x.transpose(0, 1), estimator.seed_)
@@ -198,17 +200,7 @@ def _trained(
     return network, helds
 
 
-def _padded(x: torch.Tensor, which: np.ndarray, columns: list[np.ndarray], width: int) -> list[torch.Tensor]:
-    """Each fold's rows of its own inputs, with inputs of zeros up to the width."""
-    return [
-        torch.nn.functional.pad(x[rows][:, inputs], (0, width - len(inputs)))
-        for rows, inputs in zip(which, columns, strict=True)
-    ]
-
-
-def held_outputs(
-    network: Any, x: torch.Tensor, seed: int, count: int = _DRAWS
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+def held_outputs(network: Any, x: Tensor, seed: int, count: int = _DRAWS) -> tuple[Tensor, Tensor | None]:
     """Draws of the outputs (draws, R, rows, outputs) at rows ([R,] rows, inputs), and of the noise (draws, R)."""
     outputs, scales = [], []
     for layers, scale in network.draws(count, torch.Generator().manual_seed(seed)):
@@ -217,7 +209,7 @@ def held_outputs(
     return torch.stack(outputs), None if scales[0] is None else torch.stack(scales)
 
 
-def judged(outputs: torch.Tensor, scale: torch.Tensor | None, y: np.ndarray, weights: np.ndarray) -> Held:
+def judged(outputs: Tensor, scale: Tensor | None, y: np.ndarray, weights: np.ndarray) -> Held:
     """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws[, outputs]) or None for labels."""
     outputs = outputs.double()
     if scale is None:

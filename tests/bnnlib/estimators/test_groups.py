@@ -85,7 +85,7 @@ def expected_bound(fit: Ascent, x, y, probability, slab):
 def test_the_bound_of_groups_is_that_of_all_states():
     x, y = small()
     probability, slab = np.array([0.3]), np.array([0.7])
-    fit = ascend(x, y, 0, np.ones((1, 30)), probability, slab, np.arange(3), GROUPS)
+    fit = ascend(x, y, 0, np.ones(30), probability, slab, np.arange(3), GROUPS)
     assert fit.inclusion[0, 0, 0] == fit.inclusion[0, 0, 2] and fit.inclusion[0, 0, 3] == fit.inclusion[0, 0, 4]
     assert fit.evidence[0] == pytest.approx(expected_bound(fit, x, y, 0.3, 0.7), rel=1e-10)
     # where ascent ends no indicator and no mean of the group can do better
@@ -97,7 +97,7 @@ def test_the_bound_of_groups_is_that_of_all_states():
 
 def test_groups_of_one_are_no_groups():
     x, y = small()
-    arguments = x, y, 0, np.ones((1, 30)), np.array([0.3]), np.array([0.7]), np.arange(5)
+    arguments = x, y, 0, np.ones(30), np.array([0.3]), np.array([0.7]), np.arange(5)
     for ours, plain in zip(ascend(*arguments, [np.array([j]) for j in range(5)]), ascend(*arguments), strict=True):
         assert np.array_equal(ours, plain)
 
@@ -116,7 +116,7 @@ def test_draws_switch_groups_and_have_the_moments_of_the_ascent():
     f = weight @ x.T + bias
     # the ascent is found again in the network's parameters, in float32
     fit = ascend(
-        x, y, 0, np.ones((1, 12)), np.array([0.3]), np.array([0.5]), np.random.default_rng(0).permutation(3), GROUPS
+        x, y, 0, np.ones(12), np.array([0.3]), np.array([0.5]), np.random.default_rng(0).permutation(3), GROUPS
     )
     mean, variance = (part[0, 0] for part in fit.moments(x, GROUPS))
     error = np.sqrt(variance / len(f))
