@@ -44,8 +44,6 @@ def several_axes(ax: Any, count: int) -> np.ndarray:
         every = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, sharey=True)[1].ravel()
         for spare in every[count:]:
             spare.set_visible(False)
-        for above in every[max(0, count - columns) : (rows - 1) * columns]:  # nothing stands below them
-            above.tick_params(labelbottom=True)
         return every[:count]
     given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
     if len(given) != count:

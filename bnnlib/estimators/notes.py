@@ -59,9 +59,13 @@ def _found(estimator: Any):
             f"learning_rate, now {estimator._rate():g}.",
             ConvergenceWarning,
         )
-    name = _namer(estimator)
-    foreign = estimator.groups_ != estimator.groups_[estimator.original_]
-    copies = np.flatnonzero((estimator.original_ != np.arange(len(estimator.original_))) & foreign)
+    names = getattr(estimator, "feature_names_in_", None)
+
+    def name(j: Any) -> str:
+        return f"input {j}" if names is None else repr(str(names[j]))
+
+    own = estimator.original_ == np.arange(estimator.n_features_in_)
+    copies = np.flatnonzero(~own & (estimator.groups_ != estimator.groups_[estimator.original_]))
     if len(copies):
         pairs = [f"{name(j)} of {name(estimator.original_[j])}" for j in copies]
         yield (
@@ -91,10 +95,8 @@ def _found(estimator: Any):
             f"matter, or look whether y is the right column; {answers}.",
             SelectionWarning,
         )
-    first = np.isin(np.arange(estimator.n_features_in_), np.unique(estimator.groups_, return_index=True)[1])
-    moving = np.flatnonzero(
-        (estimator.inclusion_spread_ > _MOVES) & first & (estimator.original_ == np.arange(estimator.n_features_in_))
-    )
+    first = np.isin(np.arange(len(own)), np.unique(estimator.groups_, return_index=True)[1])
+    moving = np.flatnonzero((estimator.inclusion_spread_ > _MOVES) & first & own)
     if selects and len(moving):
         yield (
             f"whether {_list([name(j) for j in moving])} matter{'s' if len(moving) == 1 else ''} depends on where the "
@@ -117,11 +119,6 @@ def _found(estimator: Any):
             f"{spread[worst]:.3g}: the model explains nothing, and its intervals are too wide. {remedy}.",
             ConvergenceWarning,
         )
-
-
-def _namer(estimator: Any):
-    names = getattr(estimator, "feature_names_in_", None)
-    return lambda j: f"input {j}" if names is None else repr(str(names[j]))
 
 
 def _list(words: list[str]) -> str:

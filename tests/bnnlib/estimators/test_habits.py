@@ -15,8 +15,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from bnnlib.estimators import SparseClassifier, SparseRegressor, predict_interval
 from bnnlib.estimators.promises import p_values
+from tests.bnnlib.estimators.tables import SHORT
 
-SHORT = {"epochs": 60, "batch_size": 64, "learning_rate": 0.03, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
