@@ -30,7 +30,7 @@ class Ascent(NamedTuple):
     noise: np.ndarray  # standard deviation (R, K); 1 for labels
     evidence: np.ndarray  # lower bound on log p(y), for three classes or more its estimate; nats (R,)
 
-    def moments(self, x: np.ndarray, groups: Sequence[np.ndarray] = ()) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, x: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the outputs at rows x (n, p), both (R, K, n), with the columns of the groups."""
         mean = self.inclusion * self.mean
         scatter = self.inclusion * (np.square(self.mean) + self.variance) - np.square(mean)
@@ -51,7 +51,7 @@ def ascend(
     probability: np.ndarray,
     slab_scale: np.ndarray,
     order: np.ndarray,
-    groups: Sequence[np.ndarray] | None = None,
+    groups: Sequence[np.ndarray],
 ) -> Ascent:
     """Fit R settings, lambda and sigma_0 (R,), to scaled rows x (n, p).
 
@@ -60,7 +60,7 @@ def ascend(
         classes: 0 for numbers.
         weight: of the rows (n,).
         order: in which the groups are visited, (groups,); it decides which one of two copies enters.
-        groups: columns of each group, every column in one; None for each input its own.
+        groups: columns of each group, every column in one.
     """
     outputs, (rows, inputs) = (classes if classes > 2 else y[:1].size), x.shape
     columns, squares = np.ascontiguousarray(x.T), np.square(x)
@@ -73,7 +73,6 @@ def ascend(
     target = (np.stack([y == k for k in named]) if classes else y.reshape(rows, outputs).T).astype(float)
     likely = np.clip(2.0 * probability, _LIKELY, 0.5)[:, None, None]
     full, most = True, max(24, min(200, 40_000 // inputs))
-    groups = groups or [np.array([j]) for j in range(inputs)]
     first = np.array([some[0] for some in groups])
     for sweep in range(most):
         force, omega = _quadratic(f, spread, target, noise, weight, classes)

@@ -95,13 +95,6 @@ def test_the_bound_of_groups_is_that_of_all_states():
         assert expected_bound(fit._replace(**{name: moved}), x, y, 0.3, 0.7) < fit.evidence[0]
 
 
-def test_groups_of_one_are_no_groups():
-    x, y = small()
-    arguments = x, y, 0, np.ones(30), np.array([0.3]), np.array([0.7]), np.arange(5)
-    for ours, plain in zip(ascend(*arguments, [np.array([j]) for j in range(5)]), ascend(*arguments), strict=True):
-        assert np.array_equal(ours, plain)
-
-
 @pytest.mark.slow
 def test_draws_switch_groups_and_have_the_moments_of_the_ascent():
     x, y = small(rows=12)

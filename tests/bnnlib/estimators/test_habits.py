@@ -38,6 +38,7 @@ def test_it_is_a_selector(rows, fitted):
     assert fitted.get_support(indices=True).tolist() == [1, 4]
     np.testing.assert_array_equal(fitted.transform(x), x[["b", "e"]])
     assert fitted.get_feature_names_out().tolist() == ["b", "e"] == fitted.selected_features_.tolist()
+    assert fitted.sample_posterior(x[:5], 10).shape == (30, 5)  # three networks by default
     model = make_pipeline(SparseRegressor(**SHORT), LinearRegression()).fit(*rows)
     assert model[-1].coef_ == pytest.approx([3.0, -2.0], abs=0.2)
 
