@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from bnnlib.estimators.rows import Rows
+
 _TOLERANCE = 1e-3  # of probabilities, between two sweeps
 _STILL = 1e-2  # of outputs
 _LIKELY = 1e-2  # an input below it is visited again when the others have settled
@@ -44,25 +46,15 @@ class Ascent(NamedTuple):
 
 
 def ascend(
-    x: np.ndarray,
-    y: np.ndarray,
-    classes: int,
-    weight: np.ndarray,
-    probability: np.ndarray,
-    slab_scale: np.ndarray,
-    order: np.ndarray,
-    groups: Sequence[np.ndarray],
+    given: Rows, probability: np.ndarray, slab_scale: np.ndarray, order: np.ndarray, groups: Sequence[np.ndarray]
 ) -> Ascent:
-    """Fit R settings, lambda and sigma_0 (R,), to scaled rows x (n, p).
+    """Fit R settings, lambda and sigma_0 (R,), to scaled rows.
 
     Args:
-        y: (n,), scaled numbers, or labels from 0; (n, K) of several numbers.
-        classes: 0 for numbers.
-        weight: of the rows (n,).
         order: in which the groups are visited, (groups,); it decides which one of two copies enters.
         groups: columns of each group, every column in one.
     """
-    outputs, (rows, inputs) = (classes if classes > 2 else y[:1].size), x.shape
+    (x, y, classes, weight), outputs, (rows, inputs) = given, given.outputs, given.x.shape
     columns, squares = np.ascontiguousarray(x.T), np.square(x)
     prior, slab = np.log(probability / (1.0 - probability))[:, None], np.square(slab_scale)[:, None]
     phi = np.tile(probability[:, None, None], (1, outputs, inputs))

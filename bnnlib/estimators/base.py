@@ -106,7 +106,7 @@ class SparseEstimator(Selection, Saved, Settings):
             explored: Any = choice.explored
             if choice.linear:
                 self._make((rows.x.shape[1], rows.outputs), choice.probability, choice.scale)
-                self.network_.ascend(rows.x, rows.y, rows.classes, rows.weights, self.seed_)
+                self.network_.ascend(rows, self.seed_)
                 self._look(explored.inclusion, explored.shares)
             else:
                 if choice.doubtful:

@@ -41,7 +41,8 @@ class Saved:
         }
         if network is not None:
             sizes = list(network.stack.posterior.layout.sizes)
-            content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": network.memory()}
+            memory = {name: getattr(network, name) for name in network.memory}
+            content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": memory}
         if (scatter := getattr(self, "_scatter", None)) is not None:
             content["scatter"] = scatter.kept()
         content |= plain({name: content[name] for name in ("settings", "fitted")}, type(self).__name__)
@@ -74,7 +75,7 @@ class Saved:
                 saved = content["network"]
                 estimator.network_ = estimator._build(saved["sizes"], estimator.prior_inclusion_probability_)
                 estimator.network_.load_state_dict(saved["state"])
-                estimator.network_.remember(saved["memory"])
+                vars(estimator.network_).update(saved["memory"])
             if "scatter" in content:
                 estimator._scatter = Scatter.of(content["scatter"], estimator.activation)
         return estimator

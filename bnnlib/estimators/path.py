@@ -76,8 +76,7 @@ def _of_linear_models(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Averages over prior scales, and over starts, by evidence, as a fit averages them."""
     random, inputs = np.random.default_rng(seed), rows.x.shape[1]
-    chosen = _sample(len(rows.x), random)
-    x, y = rows.x[chosen], rows.y[chosen]
+    some = rows.part(_sample(len(rows.x), random))
     shares = np.array(_SHARES[rows.classes > 0])  # prior variances of the outputs, as a fit tries them
     lambdas = np.repeat(probabilities, len(shares))
     # the slab of one input that is in, or of as many as the prior expects
@@ -87,7 +86,7 @@ def _of_linear_models(
     evidence: list[Any] = []
 
     def start(order: np.ndarray) -> None:
-        fit = ascend(x, y, rows.classes, rows.weights[chosen], lambdas, scales, order, groups)
+        fit = ascend(some, lambdas, scales, order, groups)
         averages = [_averaged(Ascent(*(part[group] for part in fit))) for group in settings]
         phi.append([inclusion for inclusion, _ in averages])
         evidence.append([value for _, value in averages])

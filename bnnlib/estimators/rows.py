@@ -1,7 +1,7 @@
 """Rows as they are given and as they are trained on: what is refused with advice, weights, copies of inputs."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,10 @@ class Rows(NamedTuple):
     @property
     def outputs(self) -> int:
         return self.classes if self.classes > 2 else self.y[:1].size
+
+    def part(self, which: np.ndarray) -> Self:
+        """Some of the rows."""
+        return self._replace(x=self.x[which], y=self.y[which], weights=self.weights[which])
 
     def tensors(self) -> tuple[Tensor, Tensor]:
         """Inputs (n, p) and targets for a network: (n, 1) or (n, outputs), with the weights one column more."""

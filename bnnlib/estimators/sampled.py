@@ -46,6 +46,8 @@ class Sampled(nn.Module):
     Called, it is the stack; a draw holds the stack and the likelihood.
     """
 
+    memory = ("random", "sampler", "prior", "kept")
+
     def __init__(
         self,
         layout: Layout,
@@ -143,12 +145,3 @@ class Sampled(nn.Module):
     def sparsity(self) -> float:
         """Expected share of weights in the slab, in percent."""
         return 100.0 * float(torch.cat([rho.flatten() for rho in self.inclusion()]).mean())
-
-    def memory(self) -> dict[str, Any]:
-        """Beside the modules' state, what a saved estimator needs to go on."""
-        return {"random": self.random, "sampler": self.sampler, "prior": self.prior, "kept": self.kept}
-
-    def remember(self, memory: dict[str, Any]) -> None:
-        """Take over what `memory` gave."""
-        for name, value in memory.items():
-            setattr(self, name, value)

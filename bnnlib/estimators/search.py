@@ -58,8 +58,7 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...]) -> Choice:
     folds = Folds.divide(len(rows.x), rows.y if rows.classes else None, effort, seed)
     explored, groups = None, members(estimator.groups_[estimator.used_])
     if linear:
-        starts = estimator._count("n_replicates")
-        explored = explore(rows.x, rows.y, rows.classes, rows.weights, groups, folds, starts, seed)
+        explored = explore(rows, groups, folds, estimator._count("n_replicates"), seed)
         if estimator.fdr is None and (why := idle(rows)):
             only = _entry((), explored.probability, False, explored.held, explored.held)
             model = True, explored.probability, explored.probability, False, explored.scale
@@ -133,10 +132,8 @@ def _losses(estimator: Any, network: Any, candidate: int, rows: Rows, folds: Fol
         own = [[tuple(part[fold].expand(copies, -1, -1) for part in parts) for parts in layers] for layers, _ in draws]
         outputs = torch.stack([network.stack.propagate(layers, inputs) for layers in own])
         scale = None if draws[0][1] is None else torch.stack([scale[fold] for _, scale in draws if scale is not None])
-        test = folds.test[fold]
-        return np.stack(
-            [judged(outputs[:, copy], scale, rows.y[test], rows.weights[test]).nll for copy in range(copies)]
-        )
+        held_out = rows.part(folds.test[fold])
+        return np.stack([judged(copy, scale, held_out).nll for copy in outputs.unbind(1)])
 
     return tested, loss
 
@@ -189,15 +186,12 @@ def _trained(
     with torch.no_grad():
         x, _ = stacked(folds.test)
         outputs, scales = held_outputs(network, x.transpose(0, 1), estimator.seed_)
-    helds = []
-    for candidate in range(number):
-        parts = []
-        for fold, some in enumerate(folds.test):
-            index = candidate * folds.number + fold
-            scale = None if scales is None else scales[:, index]
-            parts.append(judged(outputs[:, index], scale, rows.y[some], rows.weights[some]))
-        helds.append(Held.joined(parts).tempered())
-    return network, helds
+    parts = [
+        judged(outputs[:, index], None if scales is None else scales[:, index], rows.part(some))
+        for index, some in enumerate([*folds.test] * number)
+    ]
+    firsts = range(0, len(parts), folds.number)
+    return network, [Held.joined(parts[first : first + folds.number]).tempered() for first in firsts]
 
 
 def held_outputs(network: Any, x: Tensor, seed: int, count: int = _DRAWS) -> tuple[Tensor, Tensor | None]:
@@ -209,9 +203,9 @@ def held_outputs(network: Any, x: Tensor, seed: int, count: int = _DRAWS) -> tup
     return torch.stack(outputs), None if scales[0] is None else torch.stack(scales)
 
 
-def judged(outputs: Tensor, scale: Tensor | None, y: np.ndarray, weights: np.ndarray) -> Held:
+def judged(outputs: Tensor, scale: Tensor | None, rows: Rows) -> Held:
     """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws[, outputs]) or None for labels."""
-    outputs = outputs.double()
+    outputs, y, weights = outputs.double(), rows.y, rows.weights
     if scale is None:
         log_p = torch.log_softmax(logits(outputs), dim=-1).logsumexp(dim=0) - math.log(len(outputs))
         return Held.of_labels(log_p.numpy(), y, weights)
