@@ -10,6 +10,7 @@ from bnnlib._checks import check_count
 from bnnlib.estimators.dependence import class_number
 from bnnlib.estimators.drawing import COLORS, ink, note, one_axes, shortened, unit_axis, wilson
 from bnnlib.estimators.intervals import predict_interval
+from bnnlib.estimators.rows import quantile_levels
 
 _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _APART = 0.04  # mean probabilities of two bins, or they are one: their points would hide each other
@@ -82,8 +83,8 @@ def plot_calibration(
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: `target` is none of the labels, a value of y is missing or infinite, or X and y have different
-            numbers of rows.
+        ValueError: `target` is none of the labels, a value of y is missing or infinite, X and y have different numbers
+            of rows, or `level` is out of range.
 
     Example:
         >>> import numpy as np
@@ -95,6 +96,7 @@ def plot_calibration(
         'share of rows inside'
     """
     check_count("bins", bins)
+    quantile_levels(level)
     y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
     if y.ndim > 1 and y.shape[1] > 1:
         raise ValueError(f"y has {y.shape[1]} outputs, but calibration is drawn of one. Fit and draw them one by one.")

@@ -31,13 +31,7 @@ _SHOWN_DRAWS = 12
 
 
 def plot_path(
-    X: Any,
-    y: Any,
-    estimator: Any = None,
-    *,
-    probabilities: Sequence[float] | None = None,
-    top: int = 8,
-    ax: Any = None,
+    X: Any, y: Any, estimator: Any = None, *, probabilities: Sequence[float] | None = None, top: int = 8, ax: Any = None
 ) -> Any:
     """Inclusion probability of each input along the prior's lambda: who enters when.
 

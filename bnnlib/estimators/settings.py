@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -45,9 +45,7 @@ class Settings(BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     verbose: bool = False
     # what one of the two estimators alone can be given
-    noise = "constant"
-    interval = "posterior"
-    class_weight = None
+    noise, interval, class_weight = "constant", "posterior", cast(Any, None)
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -149,7 +147,7 @@ class ClassifierSettings(Settings):
     """What is given to a `SparseClassifier`."""
 
     _: KW_ONLY
-    class_weight: Any = None
+    class_weight: dict | str | None = None
 
 
 def probabilities_to_try(sizes: Sequence[int], rows: int) -> list[float]:

@@ -9,13 +9,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from bnnlib.estimators import (
-    ConvergenceWarning,
-    SelectionWarning,
-    SparseClassifier,
-    SparseRegressor,
-    predict_interval,
-)
+from bnnlib.estimators import ConvergenceWarning, SelectionWarning, SparseClassifier, SparseRegressor, predict_interval
 from bnnlib.train import DivergedError
 from tests.bnnlib.estimators.tables import classes, table
 from tests.refused import refusals

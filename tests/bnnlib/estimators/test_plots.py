@@ -298,6 +298,7 @@ REFUSED = [  # of a regressor and a classifier that are fitted
     (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), r"inconsistent .*\[3, 2\]"),
     (lambda r, c: plot_calibration(r, X[:2], [1e3, np.nan]), "y contains NaN"),
     (lambda r, c: plot_calibration(r, X[:2], np.zeros((2, 2))), "y has 2 outputs"),
+    (lambda r, c: plot_calibration(r, X[:2], np.zeros(2), level=95), "level is 95, but it must be a share"),
 ]
 
 
