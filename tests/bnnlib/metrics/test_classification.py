@@ -95,11 +95,12 @@ def test_masks_broadcast_in_every_rate(shapes):
 
 
 def test_error_rates_of_each_network():
-    relevant = torch.tensor([True, True, False])
-    selected = torch.tensor([[True, False, True], [False, False, False]])
+    relevant = torch.tensor([True, False, False, True])
+    selected = torch.tensor([[True, True, True, False], [False] * 4])
     assert metrics.false_positive_rate(selected, relevant, dim=1).tolist() == [100.0, 0.0]
     assert metrics.false_negative_rate(selected, relevant, dim=1).tolist() == [50.0, 100.0]
-    assert metrics.false_discovery_rate(selected, relevant, dim=1).tolist() == [50.0, 0.0]  # nothing selected
+    found = metrics.false_discovery_rate(selected, relevant, dim=1)
+    assert found.tolist() == pytest.approx([200.0 / 3.0, 0.0])  # nothing selected, nothing false
     assert float(metrics.false_positive_rate(selected[0], relevant)) == 100.0
 
 
@@ -117,10 +118,12 @@ def test_roc_area_sees_ranks_only():
 
 
 def test_entropy_splits_into_what_stays_and_what_the_draws_disagree_about():
-    sure_but_split, agreed = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]), torch.full((2, 3, 2), 0.5)
-    total, aleatoric, epistemic = metrics.entropy_split(torch.cat([sure_but_split, agreed], dim=1))
-    torch.testing.assert_close(total, torch.full((4,), math.log(2)).double())
-    assert aleatoric[0] == 0.0 and torch.equal(aleatoric[1:], total[1:]) and torch.equal(epistemic, total - aleatoric)
+    # two draws of three rows: sure but split, agreed, and sure in one draw alone
+    draws = torch.tensor([[[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]])
+    total, aleatoric, epistemic = metrics.entropy_split(draws)
+    assert total.tolist() == pytest.approx([math.log(2), math.log(2), math.log(4) - 0.75 * math.log(3)])
+    assert aleatoric.tolist() == pytest.approx([0.0, math.log(2), math.log(2) / 2])
+    assert torch.equal(epistemic, total - aleatoric)
 
 
 def test_each_network_of_a_stack_has_its_own():
