@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -42,15 +42,10 @@ class redraw:
     """
 
     def __init__(self, model: nn.Module, seed: int | None = None, step: int | Tensor = 0, *, rank: int = 0) -> None:
-        key = fold(0, new_seed() if seed is None else seed)
         self._before = _keys(model)
-        if isinstance(step, Tensor) and (there := of_layers(key, step, rank, len(self._before))) is not None:
-            for layer, own in zip(self._before, there.unbind(), strict=True):
-                layer._noise_key = own
-            return
-        key = fold(fold(key, int(step)), rank)
-        for number, layer in enumerate(self._before):
-            layer._noise_key = torch.tensor(signed(fold(key, number), 64), device="cpu")
+        keys = _of_step(new_seed() if seed is None else seed, step, rank, len(self._before))
+        for layer, key in zip(self._before, keys, strict=True):
+            layer._noise_key = key if isinstance(key, Tensor) else torch.tensor(key, device="cpu")
 
     def __enter__(self) -> redraw:
         return self
@@ -61,6 +56,15 @@ class redraw:
 
 def _keys(model: nn.Module) -> dict[Keyed, Tensor | None]:
     return {module: module._noise_key for module in model.modules() if isinstance(module, Keyed)}
+
+
+def _of_step(seed: int, step: int | Tensor, rank: int, count: int) -> Sequence[Tensor | int]:
+    """The key of each of `count` layers: tensors on a GPU if the step is one there, else numbers."""
+    key = fold(0, seed)
+    if isinstance(step, Tensor) and (there := of_layers(key, step, rank, count)) is not None:
+        return there.unbind()
+    key = fold(fold(key, int(step)), rank)
+    return [signed(fold(key, number), 64) for number in range(count)]
 
 
 def _give_back(keys: dict[Keyed, Tensor | None]) -> None:
@@ -91,14 +95,8 @@ class StepKeys:
 
     def give(self, seed: int, step: int | Tensor) -> None:
         """Fix the noise of a step."""
-        if isinstance(step, Tensor) and (there := of_layers(fold(0, seed), step, 0, len(self._keys))) is not None:
-            for (layer, _), own in zip(self._keys, there.unbind(), strict=True):
-                layer.__dict__["_noise_key"] = own
-            return
-        step = int(step)
-        key = fold(fold(fold(0, seed), step), 0)
-        for number, (layer, own) in enumerate(self._keys):
-            layer.__dict__["_noise_key"] = own.fill_(signed(fold(key, number), 64))
+        for (layer, own), key in zip(self._keys, _of_step(seed, step, 0, len(self._keys)), strict=True):
+            layer.__dict__["_noise_key"] = key if isinstance(key, Tensor) else own.fill_(key)
 
     def take(self) -> None:
         """Let the layers draw anew at each call."""

@@ -32,11 +32,10 @@ def deferred_interrupt() -> Iterator[threading.Event]:
 
 
 class _NoBar:
-    def update(self, count: int) -> None:
+    def update(self, *_, **__) -> None:
         pass
 
-    def set_postfix(self, **values) -> None:
-        pass
+    set_postfix = update
 
 
 @contextmanager

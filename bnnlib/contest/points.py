@@ -46,11 +46,7 @@ def ensemble(network, problem: Problem, steps: int, seed: int, lr: float, weight
 
 def dropout(network, problem: Problem, steps: int, seed: int, lr: float, rate: float) -> Predictor:
     """Monte Carlo dropout in front of every layer but the first."""
-
-    def make(before: Layer) -> nn.Module:
-        return Dropout(rate)
-
-    put_beside(network, problem.example, make, behind=False)
+    put_beside(network, problem.example, lambda before: Dropout(rate), behind=False)
     variance = descend(network, problem, steps, seed, adam(network, lr), best=True)
 
     def draws(model: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:

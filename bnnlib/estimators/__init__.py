@@ -14,10 +14,11 @@ except ImportError as error:
     ) from error
 
 from bnnlib._files import DamagedFileError
+from bnnlib.estimators.calibration import plot_calibration
 from bnnlib.estimators.classifier import SparseClassifier
 from bnnlib.estimators.intervals import predict_interval
 from bnnlib.estimators.notes import ConvergenceWarning, SelectionWarning
-from bnnlib.estimators.plots import plot_calibration, plot_dependence, plot_inclusion, plot_path
+from bnnlib.estimators.plots import plot_dependence, plot_inclusion, plot_path
 from bnnlib.estimators.regressor import SparseRegressor
 from bnnlib.estimators.settings import METHODS
 from bnnlib.estimators.uncertainty import Uncertainty

@@ -3,13 +3,16 @@
 Numbers: Carbonetto and Stephens (2012, Bayesian Analysis 7, 73-108). Two classes: their logistic form, with the
 bound of Jaakkola and Jordan (2000). More classes: the softmax to second order around the mean, whose curvature
 diag(p) - pp' is replaced by the larger diag(p). Inputs of a group share one indicator, and their weights, given it, are
-found together. Many settings, each on rows of its own choice, are fitted at once.
+found together. Many settings are fitted at once.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
+
+from bnnlib.estimators.rows import Rows
 
 _TOLERANCE = 1e-3  # of probabilities, between two sweeps
 _STILL = 1e-2  # of outputs
@@ -29,7 +32,7 @@ class Ascent(NamedTuple):
     noise: np.ndarray  # standard deviation (R, K); 1 for labels
     evidence: np.ndarray  # lower bound on log p(y), for three classes or more its estimate; nats (R,)
 
-    def moments(self, x: np.ndarray, groups: Sequence[np.ndarray] = ()) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, x: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the outputs at rows x (n, p), both (R, K, n), with the columns of the groups."""
         mean = self.inclusion * self.mean
         scatter = self.inclusion * (np.square(self.mean) + self.variance) - np.square(mean)
@@ -43,24 +46,15 @@ class Ascent(NamedTuple):
 
 
 def ascend(
-    x: np.ndarray,
-    y: np.ndarray,
-    classes: int,
-    row_weights: np.ndarray,
-    probability: np.ndarray,
-    slab_scale: np.ndarray,
-    order: np.ndarray,
-    groups: Sequence[np.ndarray] | None = None,
+    given: Rows, probability: np.ndarray, slab_scale: np.ndarray, order: np.ndarray, groups: Sequence[np.ndarray]
 ) -> Ascent:
-    """Fit R settings, each with row weights (R, n), lambda and sigma_0 (R,), to scaled rows x (n, p).
+    """Fit R settings, lambda and sigma_0 (R,), to scaled rows.
 
     Args:
-        y: (n,), scaled numbers, or labels from 0; (n, K) of several numbers.
-        classes: 0 for numbers.
         order: in which the groups are visited, (groups,); it decides which one of two copies enters.
-        groups: columns of each group, every column in one; None for each input its own.
+        groups: columns of each group, every column in one.
     """
-    outputs, (rows, inputs), weight = (classes if classes > 2 else y[:1].size), x.shape, row_weights[:, None, :]
+    (x, y, classes, weight), outputs, (rows, inputs) = given, given.outputs, given.x.shape
     columns, squares = np.ascontiguousarray(x.T), np.square(x)
     prior, slab = np.log(probability / (1.0 - probability))[:, None], np.square(slab_scale)[:, None]
     phi = np.tile(probability[:, None, None], (1, outputs, inputs))
@@ -71,7 +65,6 @@ def ascend(
     target = (np.stack([y == k for k in named]) if classes else y.reshape(rows, outputs).T).astype(float)
     likely = np.clip(2.0 * probability, _LIKELY, 0.5)[:, None, None]
     full, most = True, max(24, min(200, 40_000 // inputs))
-    groups = groups or [np.array([j]) for j in range(inputs)]
     first = np.array([some[0] for some in groups])
     for sweep in range(most):
         force, omega = _quadratic(f, spread, target, noise, weight, classes)
@@ -105,7 +98,7 @@ def ascend(
         spread = fit.moments(x, groups)[1]
         if not classes:
             residual = (weight * (np.square(target - f) + spread)).sum(axis=2)
-            noise = np.sqrt(np.maximum(residual / row_weights.sum(axis=1, keepdims=True), _NOISE**2))
+            noise = np.sqrt(np.maximum(residual / weight.sum(), _NOISE**2))
         settled = np.abs(phi - before[0]).max() < _TOLERANCE and np.abs(f - before[1]).max() < _STILL
         if settled and full and sweep > 1:
             break
@@ -167,5 +160,4 @@ def _divergence(phi, mu, variance, probability, slab, first) -> np.ndarray:
 
 def softmax(f: np.ndarray) -> np.ndarray:
     """Probabilities along the second axis, nowhere 0."""
-    e = np.exp(f - f.max(axis=1, keepdims=True))
-    return np.maximum(e / e.sum(axis=1, keepdims=True), 1e-12)
+    return np.maximum(special.softmax(f, axis=1), 1e-12)

@@ -1,9 +1,6 @@
 """What the regressor and the classifier share: settings, training, selection and draws."""
 
-from __future__ import annotations
-
 import copy
-import inspect
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
@@ -12,17 +9,19 @@ import numpy as np
 import torch
 from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
 
 from bnnlib._checks import DivergedError, check_count
 from bnnlib.estimators.files import Saved
 from bnnlib.estimators.groups import group_numbers, members
-from bnnlib.estimators.linear import Explored, Linear
+from bnnlib.estimators.likelihoods import Categorical, SharedGaussian
+from bnnlib.estimators.linear import Linear
 from bnnlib.estimators.notes import tell
-from bnnlib.estimators.rows import Rows, check_inputs, check_targets, check_weights, moments, originals
+from bnnlib.estimators.rows import Rows, check_inputs, check_targets, moments, originals
 from bnnlib.estimators.sampled import Sampled
-from bnnlib.estimators.search import SELECTING, Choice, choose, held_outputs, idle
+from bnnlib.estimators.search import SELECTING, Choice, choose, held_outputs
 from bnnlib.estimators.selection import Selection
 from bnnlib.estimators.settings import USUAL_RATE, WIDTHS, Settings, is_auto
 from bnnlib.estimators.threads import threads
@@ -39,30 +38,12 @@ class SparseEstimator(Selection, Saved, Settings):
     """Settings and work of both estimators; see `SparseRegressor`."""
 
     # as scikit-learn has it, attributes of a fit appear with the fit
-    network_: Variational | Sampled
     hidden_: tuple[int, ...]
     input_mean_: np.ndarray
     input_scale_: np.ndarray
-    support_: np.ndarray
-    used_: np.ndarray
-    original_: np.ndarray
-    groups_: np.ndarray
     _unsettled: str | None = None
     _tells = False  # the rows held out are met better than by their mean, or the shares of their classes
     _idle = ""  # why there is nothing to select
-
-    def __init_subclass__(cls, **settings: Any) -> None:
-        super().__init_subclass__(**settings)
-        whole = inspect.signature(cls.__init__)  # else it would be that of __new__
-        cls.__signature__ = whole.replace(parameters=list(whole.parameters.values())[1:])
-
-    def __new__(cls, *_: Any, **given: Any) -> Self:
-        names = inspect.signature(cls.__init__).parameters
-        passes_on = any(one.kind is one.VAR_KEYWORD for one in names.values())
-        if not passes_on and (unknown := sorted(given.keys() - names)):
-            takes = ", ".join(cls._get_param_names())
-            raise TypeError(f"{cls.__name__} does not know {', '.join(unknown)}. It takes {takes}.")
-        return super().__new__(cls)
 
     # what the two do differently
     def _read_targets(self, y: np.ndarray) -> np.ndarray:
@@ -71,9 +52,6 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _start_targets(self, y: np.ndarray, classes: Any, weights: np.ndarray) -> int:
         """Learn scaling or classes; returns the number of the network's outputs."""
-        raise NotImplementedError
-
-    def _likelihood(self, replicates: int, outputs: int) -> nn.Module:
         raise NotImplementedError
 
     def _weighed(self, rows: Rows, choice: Choice) -> Rows | None:
@@ -87,7 +65,7 @@ class SparseEstimator(Selection, Saved, Settings):
     def _keep_held_out(self, rows: Rows, choice: Choice) -> None:
         """What rows held out say of predictions, once inputs are selected."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseEstimator:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Scale the data, choose among candidates, train from new weights, and look at what has been selected.
 
         Args:
@@ -114,22 +92,25 @@ class SparseEstimator(Selection, Saved, Settings):
         work._unsettled = None
         work._fit(X, y, sample_weight)
         self.__dict__ = work.__dict__
-        tell(self, getattr(self, "target_scale_", None))
+        tell(self)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         rows, sizes = self._started(X, y, None, sample_weight)
         with threads(self.n_jobs):
-            choice = self._choose(rows, sizes)
+            choice = choose(self, rows, sizes)
             if (weighed := self._weighed(rows, choice)) is not None:
-                rows, choice = weighed, self._choose(weighed, sizes)
+                rows, choice = weighed, choose(self, weighed, sizes)
             self.candidates_, self._tells, self._idle = list(choice.table), choice.tells, choice.idle
             epochs = self._epochs(len(rows.x))
-            if choice.linear and choice.explored is not None:
-                self._fit_linear(rows, choice, choice.explored)
+            explored: Any = choice.explored
+            if choice.linear:
+                self._make((rows.x.shape[1], rows.outputs), choice.probability, choice.scale)
+                self.network_.ascend(rows, self.seed_)
+                self._look(explored.inclusion, explored.shares)
             else:
-                if choice.explored is not None and choice.doubtful:
-                    self._look(choice.explored.inclusion, choice.explored.shares)
+                if choice.doubtful:
+                    self._look(explored.inclusion, explored.shares)
                 else:
                     self._learn(rows, sizes, choice.selecting, epochs)
                     self._look()
@@ -142,34 +123,15 @@ class SparseEstimator(Selection, Saved, Settings):
             self._keep_held_out(rows, choice)
             self._end()
 
-    def _choose(self, rows: Rows, sizes: tuple[int, ...]) -> Choice:
-        """Compare candidates where there are several."""
-        probabilities, selects = self._priors(sizes, len(rows.x)), self.method != "gaussian"
-        adapts = is_auto(self.hidden) and selects
-        held_out = self.fdr is not None or self.interval == "conformal" or self.noise == "heteroscedastic"
-        if adapts or len(probabilities) > 1 or (is_auto(self.refit) and selects) or held_out:
-            return choose(self, rows, sizes, adapts)
-        return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale(), idle=idle(rows))
-
-    def _fit_linear(self, rows: Rows, choice: Choice, explored: Explored) -> None:
-        sizes = (rows.x.shape[1], rows.outputs)
-        self.hidden_, self.prior_scale_, self.n_epochs_ = (), choice.scale, 0
-        self.prior_inclusion_probability_ = choice.probability
-        network: Any = self._build(sizes, choice.probability)
-        self.network_ = network
-        network.ascend(rows.x, rows.y, rows.classes, rows.weights, self.seed_)
-        self._look(explored.inclusion, explored.shares)
-
     def _refit(self, rows: Rows, choice: Choice, epochs: int) -> None:
         """Another network, of the selected inputs alone, predicts, and may select fewer.
 
-        Among many inputs a weight costs log(1 / lambda) nats, ten for two hundred inputs: more than the last ones that
-        the function needs would gain, so that the noise takes their share. Among the selected ones lambda is larger.
-        A spike that is not at zero and a chain keep weights of other inputs too, which draw noise as if it were
-        function.
+        Among many inputs a weight costs log(1 / lambda) nats, more than the last ones that the function needs would
+        gain, so that the noise takes their share; among the selected ones lambda is larger. A spike that is not at zero
+        and a chain keep weights of other inputs too, which draw noise as if it were function.
         """
         for _ in range(_ROUNDS):
-            inside = self._position(np.flatnonzero(self.support_))
+            inside = np.flatnonzero(self.support_[self.used_])
             if not 0 < len(inside) < len(self.used_):
                 break
             rows = rows._replace(x=rows.x[:, inside])
@@ -191,7 +153,7 @@ class SparseEstimator(Selection, Saved, Settings):
         *,
         epochs: int = 1,
         num_data: int | None = None,
-    ) -> SparseEstimator:
+    ) -> Self:
         """Go on where the training stands, with the scaling, classes and optimizer that there are; at first, start.
 
         A first call with `hidden="auto"` trains a network of 16 hidden units under the theoretical prior: candidates
@@ -237,17 +199,13 @@ class SparseEstimator(Selection, Saved, Settings):
         return self
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[np.ndarray, Any, np.ndarray]:
-        X, y = (part.detach().cpu() if isinstance(part, Tensor) else part for part in (X, y))
-        check_inputs(X)
-        numbers = is_regressor(self)
-        check_targets(y, numbers)
-        if str(getattr(y, "dtype", "")) == "boolean":  # of pandas, which scikit-learn makes numbers of
-            y = y.astype(bool)
-        several = numbers and np.asarray(y).ndim == 2 and np.asarray(y).shape[1] > 1
-        multi = {"multi_output": several, "y_numeric": numbers}
-        least = 2 if reset else 1
-        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least, **multi)
-        weights = self._weights(y, check_weights(sample_weight, X))
+        X, numbers, least = check_inputs(X), is_regressor(self), 2 if reset else 1
+        y = check_targets(y, numbers)
+        several = {"multi_output": numbers and np.asarray(y).shape[1:] not in ((), (1,)), "y_numeric": numbers}
+        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least, **several)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if self.class_weight is not None:
+            weights = weights * compute_sample_weight(self.class_weight, y)
         kept = weights > 0
         if kept.sum() < least:
             raise ValueError(
@@ -256,9 +214,6 @@ class SparseEstimator(Selection, Saved, Settings):
             )
         self._total_weight = float(weights.sum())
         return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])
-
-    def _weights(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return weights
 
     def _started(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> tuple[Rows, tuple[int, ...]]:
         """Scaling, seed and sizes of the network; the rows, of inputs that are no copies."""
@@ -271,33 +226,30 @@ class SparseEstimator(Selection, Saved, Settings):
         self.original_ = originals(rows.x)
         self.used_ = np.unique(self.original_)
         self.groups_ = group_numbers(self.groups, X, getattr(self, "feature_names_in_", None))
-        self.inclusion_probability_, self.path_inclusion_probability_ = np.zeros((2, X.shape[1]))
-        self.inclusion_spread_ = np.zeros(X.shape[1])
         widths = WIDTHS if is_auto(self.hidden) else tuple(int(width) for width in self.hidden)
         return rows._replace(x=rows.x[:, self.used_]), (len(self.used_), *widths, outputs)
 
     def _scaled_rows(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Rows:
-        x = (X - self.input_mean_) / self.input_scale_
-        return Rows(x, self._read_targets(y), len(getattr(self, "classes_", ())), weights)
+        return Rows(self._scaled(X), self._read_targets(y), len(getattr(self, "classes_", ())), weights)
 
-    def _build(
-        self, sizes: Sequence[int], probability: Any, replicates: int | None = None
-    ) -> Variational | Sampled | Linear:
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.input_mean_) / self.input_scale_
+
+    def _build(self, sizes: Sequence[int], probability: Any, replicates: int | None = None) -> Any:
         count = self._count("n_replicates") if replicates is None else replicates
-        layout, generator = Layout(sizes, count), torch.Generator().manual_seed(self.seed_)
-        scale = getattr(self, "prior_scale_", self._scale())
-        common = self._likelihood(count, sizes[-1]), self.activation
+        scale, generator = getattr(self, "prior_scale_", self._scale()), torch.Generator().manual_seed(self.seed_)
+        likelihood = SharedGaussian(count, sizes[-1]) if is_regressor(self) else Categorical()
+        common = Layout(sizes, count), likelihood, self.activation
         if len(sizes) == 2:
-            arguments = layout, *common, USUAL_RATE, probability, scale, generator
-            return Linear(*arguments, groups=members(self.groups_[self.used_]))
+            return Linear(*common, USUAL_RATE, probability, scale, generator, groups=members(self.groups_[self.used_]))
         if self.method == "sghmc":
-            return Sampled(layout, *common, self._rate(), float(np.ravel(probability)[0]), scale, generator)
-        return Variational(self.method, layout, *common, self._rate(), probability, scale, generator)
+            return Sampled(*common, self._rate(), float(np.ravel(probability)[0]), scale, generator)
+        return Variational(self.method, *common, self._rate(), probability, scale, generator)
 
-    def _make(self, sizes: tuple[int, ...], probability: float) -> None:
+    def _make(self, sizes: tuple[int, ...], probability: float, scale: float | None = None) -> None:
         """A new network."""
-        self.hidden_, self.prior_scale_, self.n_epochs_ = tuple(sizes[1:-1]), self._scale(), 0
-        self.prior_inclusion_probability_ = probability
+        self.hidden_, self.n_epochs_ = tuple(sizes[1:-1]), 0
+        self.prior_inclusion_probability_, self.prior_scale_ = probability, self._scale() if scale is None else scale
         self.network_ = self._build(sizes, probability)
 
     def _learn(self, rows: Rows, sizes: tuple[int, ...], probability: float, epochs: int) -> None:
@@ -308,12 +260,11 @@ class SparseEstimator(Selection, Saved, Settings):
         self._unsettled = self._unsettled or self.network_.unsettled()
 
     def _train(self, rows: Rows, epochs: int, num_data: int, warm_up: bool) -> None:
-        batch = self._count("batch_size")
         told = f"network of {rows.x.shape[1]} inputs" if self.verbose else False
-        self.network_.train_on(*rows.tensors(), epochs, batch, num_data, told, warm_up)
+        self.network_.train_on(*rows.tensors(), epochs, self._count("batch_size"), num_data, told, warm_up)
         x, y, weights = torch.from_numpy(rows.x[:_ROWS]).float(), rows.y[:_ROWS], rows.weights[:_ROWS]
         outputs, noise = held_outputs(self.network_, x, self.seed_, _FEW_DRAWS)
-        squares = outputs.double().square().mean(dim=tuple({*range(outputs.ndim)} - {outputs.ndim - 2}))
+        squares = outputs.double().square().mean(dim=(0, 1, 3))
         size, most = np.average(squares.numpy(), weights=weights) ** 0.5, 0.0 if noise is None else float(noise.max())
         # later parts of the data may lie elsewhere: of them only what is finite is asked; of logits a hundred is much
         usual = np.average(np.square(y.reshape(len(y), -1)).mean(axis=1), weights=weights) ** 0.5
@@ -336,25 +287,19 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _new_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "network_")
-        X = X.detach().cpu() if isinstance(X, Tensor) else X
-        check_inputs(X)
-        return validate_data(self, X, reset=False, dtype=np.float64)
+        return validate_data(self, check_inputs(X), reset=False, dtype=np.float64)
 
     def _outputs(self, X: np.ndarray, count: int, seed: int) -> Iterator[tuple[Tensor, Tensor | None]]:
-        """Chunk by chunk of rows: outputs of all draws, (draws, rows, outputs), and noise scales (draws, 1) or None.
+        """Chunk by chunk of rows: outputs of all draws, (draws, rows, outputs), and noise scales or None.
 
-        Of several outputs the scales have shape (draws, 1, outputs).
-
-        The draws are the same for every chunk, and those of one network after those of another.
+        The scales are (draws, 1), of several outputs (draws, 1, outputs). The draws are the same for every chunk, and
+        those of one network after those of another.
         """
         stack = self.network_.stack
         with threads(self.n_jobs), torch.no_grad():
-            scaled = ((X - self.input_mean_) / self.input_scale_)[:, self.used_]
-            for rows in torch.from_numpy(scaled).split(_ROWS):
-                generator = torch.Generator().manual_seed(seed)
+            for rows in torch.from_numpy(self._scaled(X)[:, self.used_]).split(_ROWS):
                 outputs, scales = [], []
-                for layers, scale in self.network_.draws(count, generator):
+                for layers, scale in self.network_.draws(count, torch.Generator().manual_seed(seed)):
                     outputs.append(stack.propagate(layers, rows))
                     scales.append(scale)
-                known = None if scales[0] is None else torch.cat([part for part in scales if part is not None])[:, None]
-                yield torch.cat(outputs), known
+                yield torch.cat(outputs), None if scales[0] is None else torch.cat(scales)[:, None]

@@ -1,12 +1,16 @@
-"""Promised and found shares of rows: what `plot_calibration` draws."""
+"""Promised and found shares of rows: how far a fit is to be trusted."""
 
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_array, check_consistent_length
 
+from bnnlib._checks import check_count
 from bnnlib.estimators.dependence import class_number
-from bnnlib.estimators.drawing import shortened
+from bnnlib.estimators.drawing import COLORS, ink, note, one_axes, shortened, unit_axis, wilson
 from bnnlib.estimators.intervals import predict_interval
+from bnnlib.estimators.rows import quantile_levels
 
 _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _APART = 0.04  # mean probabilities of two bins, or they are one: their points would hide each other
@@ -51,3 +55,70 @@ def coverage(model: Any, X: Any, y: np.ndarray) -> tuple[Any, Any, Any, tuple[st
         low, high = predict_interval(model, X, level=level).T
         hits.append(((low <= y) & (y <= high)).sum())
     return levels, np.asarray(hits), np.full(len(levels), len(y)), ("promised by the interval", "share of rows inside")
+
+
+def plot_calibration(
+    model: Any, X: Any, y: Any, *, target: Any = None, bins: int = 10, level: float = 0.95, ax: Any = None
+) -> Any:
+    """How far probabilities, or intervals, keep what they promise on rows that the fit has not seen.
+
+    A classifier: rows are put into bins of equally many by their probability; each bin's share of rows with the label
+    stands over its mean probability, with its number of rows; bins closer than 0.04 are joined.
+    A regressor: the share of rows within the central interval over what it promises; intervals of all levels use the
+    same rows, so that neighbouring points hang together. On the diagonal the promise is kept. The bars are Wilson's
+    intervals, by the number of rows.
+
+    Args:
+        model: a fitted estimator; for intervals also a `Pipeline` or `TransformedTargetRegressor`, as for
+            `predict_interval`, and for probabilities any classifier with `predict_proba`.
+        X, y: rows that were not trained on.
+        target: the label whose probability is meant; by default the second of two. Of more labels without `target`
+            each row's likeliest one is taken, and whether it is right.
+        bins: of probabilities; fewer where they would hold less than five rows.
+        level: of the bars.
+        ax: matplotlib axes; None for those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: `target` is none of the labels, a value of y is missing or infinite, X and y have different numbers
+            of rows, or `level` is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 3))
+        >>> y = X[:, 0] + 0.5 * rng.normal(size=200)
+        >>> model = SparseRegressor(random_state=0, hidden=(4,), epochs=100).fit(X[:100], y[:100])
+        >>> plot_calibration(model, X[100:], y[100:]).get_ylabel()
+        'share of rows inside'
+    """
+    check_count("bins", bins)
+    quantile_levels(level)
+    y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    if y.ndim > 1 and y.shape[1] > 1:
+        raise ValueError(f"y has {y.shape[1]} outputs, but calibration is drawn of one. Fit and draw them one by one.")
+    check_consistent_length(X, y)
+    y = y.ravel()
+    if is_classifier(model):
+        promised, hits, counts, labels = reliability(model, X, y, target, bins)
+    else:
+        promised, hits, counts, labels = coverage(model, X, y)
+    ax = one_axes(ax, (4.6, 4.4))
+    share, bounds = hits / counts, wilson(hits, counts, level)
+    ax.plot([0, 1], [0, 1], "--", marker="none", color=ink(), linewidth=1.0, label="as promised", zorder=0)
+    error = np.abs(bounds.T - share)  # rounding may leave a bound a hair beyond the share
+    words = f"found, with {100 * level:g} % interval"
+    ax.errorbar(promised, share, error, color=COLORS[0], fmt="o-", linewidth=1.4, capsize=3, label=words)
+    if is_classifier(model):
+        for x, low, number in zip(promised, bounds[:, 0], counts, strict=True):
+            ax.annotate(f"{number:,}", (x, low), (0, -3), textcoords="offset points", ha="center", va="top", size=8)
+    else:
+        note(ax, f"{counts[0]:,} rows")
+    unit_axis(ax.xaxis, labels[0])
+    unit_axis(ax.yaxis, labels[1])
+    ax.set_aspect("equal")
+    ax.legend(loc="upper left", frameon=False, fontsize="small")
+    return ax

@@ -1,25 +1,24 @@
 """A sparse Bayesian network for a label: probabilities, what is not known, and the inputs that matter."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from bnnlib._checks import check_count
 from bnnlib.estimators.base import SparseEstimator
-from bnnlib.estimators.likelihoods import Categorical, logits
+from bnnlib.estimators.likelihoods import logits
 from bnnlib.estimators.rows import Rows
 from bnnlib.estimators.search import Choice
+from bnnlib.estimators.settings import ClassifierSettings
 from bnnlib.estimators.uncertainty import Uncertainty
 from bnnlib.metrics import entropy_split
 
 
-class SparseClassifier(ClassifierMixin, SparseEstimator):
+class SparseClassifier(ClassifierMixin, SparseEstimator, ClassifierSettings):
     """Classification with a sparse Bayesian network, of two classes or more; labels are numbers or texts.
 
     Args:
@@ -47,34 +46,6 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         ((5, 2), True)
     """
 
-    def __init__(
-        self,
-        method: str = "spike_slab",
-        hidden: Sequence[int] | str = "auto",
-        *,
-        activation: str = "relu",
-        epochs: int | None = None,
-        batch_size: int = 128,
-        learning_rate: float | None = None,
-        prior_inclusion_probability: float | str | None = "auto",
-        prior_scale: float | str = "auto",
-        refit: bool | str = "auto",
-        groups: Any = "auto",
-        fdr: float | None = None,
-        class_weight: dict | str | None = None,
-        n_replicates: int = 3,
-        n_draws: int = 100,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        shared = {name: value for name, value in locals().items() if name not in ("self", "class_weight", "__class__")}
-        super().__init__(**shared)
-        self.class_weight = class_weight
-
-    def _weights(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return weights if self.class_weight is None else weights * compute_sample_weight(self.class_weight, y)
-
     def _start_targets(self, y: np.ndarray, classes: Any, weights: np.ndarray) -> int:
         check_classification_targets(y)
         self.temperature_ = 1.0
@@ -101,9 +72,6 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
     def _keep_held_out(self, rows: Rows, choice: Choice) -> None:
         if choice.held is not None:
             self.temperature_ = choice.held.temperature
-
-    def _likelihood(self, replicates: int, outputs: int) -> Categorical:
-        return Categorical()
 
     def _log_probabilities(self, X: np.ndarray, count: int, seed: int) -> list[Tensor]:
         return [torch.log_softmax(logits(outputs), dim=-1) for outputs, _ in self._outputs(X, count, seed)]

@@ -104,18 +104,16 @@ def dependence(
     name = str(names[column]) if names is not None and len(names) == np.shape(X)[1] else f"input {column}"
     if not len(known):
         raise ValueError(f"features has {name!r}, of which every value is missing. Leave it out, or fill it in.")
-    values, deciles = np.unique(known.astype(str) if known.dtype.kind == "O" else known), None
-    if known.dtype.kind == "O":
-        values = np.asarray(sorted(set(known.tolist()), key=str), dtype=object)
+    objects, deciles = known.dtype.kind == "O", None
+    values = np.array(sorted(set(known.tolist()), key=str), dtype=object) if objects else np.unique(known)
     points = column in coded or known.dtype.kind not in "iuf" or len(values) <= _FEW
     if not points:
         deciles = np.quantile(known, np.arange(1, 10) / 10.0)
         values = np.linspace(np.quantile(known, _ENDS[0]), np.quantile(known, _ENDS[1]), grid_resolution)
     some = np.linspace(0, len(whole) - 1, min(rows, len(whole))).round().astype(int)
     label = class_number(inner.classes_, target) if hasattr(inner, "classes_") else None
-    parts = [_with(X, column, some, value, points) for value in values]
     # in one call: the posterior draws the same functions for all values
-    inside = _joined(parts)
+    inside = _with(X, column, some, values, points)
     inside = model[:-1].transform(inside) if isinstance(model, Pipeline) and len(model) > 1 else inside
     drawn = inner.sample_posterior(inside, inner._count("n_draws"))
     if drawn.ndim == 3:
@@ -127,22 +125,15 @@ def dependence(
     return Dependence(name, values, points, every, every.mean(axis=0), bounds, deciles, shown)
 
 
-def _with(X: Any, column: int, rows: np.ndarray, value: Any, kept: bool) -> Any:
-    """Some rows of X, where a column has one value: in its own dtype, or as a float where a line goes through it."""
+def _with(X: Any, column: int, rows: np.ndarray, values: np.ndarray, kept: bool) -> Any:
+    """Some rows of X for one value of a column after another: in its own dtype, or as floats where a line is drawn."""
+    every, filled = np.tile(rows, len(values)), np.repeat(values, len(rows))
     if not hasattr(X, "iloc"):
-        part = np.asarray(X)[rows]
-        part = part if kept or part.dtype.kind == "O" else part.astype(float)
-        part[:, column] = value
-        return part
-    part = X.iloc[rows].copy()
-    filled = part.iloc[:, column] if kept else part.iloc[:, column].astype(float)
-    part.isetitem(column, filled.where([False] * len(rows), value))
-    return part
-
-
-def _joined(parts: list[Any]) -> Any:
-    if not hasattr(parts[0], "iloc"):
-        return np.concatenate(parts)
-    import pandas
-
-    return pandas.concat(parts, ignore_index=True)
+        whole = np.asarray(X)[every]
+        whole = whole if kept or whole.dtype.kind == "O" else whole.astype(float)
+        whole[:, column] = filled
+        return whole
+    whole = X.iloc[every].reset_index(drop=True)
+    own = whole.iloc[:, column]
+    whole.isetitem(column, type(own)(filled, dtype=own.dtype if kept else float))
+    return whole

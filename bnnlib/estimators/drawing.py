@@ -1,10 +1,10 @@
 """What the pictures of the estimators share: axes, names of inputs, colors for white and dark grounds."""
 
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 # On white and on a ground of #222222 each has a contrast of at least 3 : 1, and every pair stays apart under simulated
 # protanopia, deuteranopia and tritanopia (the tests compute both). Line style and marker say the same as the color.
@@ -44,8 +44,6 @@ def several_axes(ax: Any, count: int) -> np.ndarray:
         every = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, sharey=True)[1].ravel()
         for spare in every[count:]:
             spare.set_visible(False)
-        for above in every[max(0, count - columns) : (rows - 1) * columns]:  # nothing stands below them
-            above.tick_params(labelbottom=True)
         return every[:count]
     given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
     if len(given) != count:
@@ -88,12 +86,8 @@ def counted(number: int, what: str) -> str:
 
 def wilson(hits: Sequence[int] | np.ndarray, rows: Sequence[int] | np.ndarray, level: float = 0.95) -> np.ndarray:
     """Bounds of a share from `hits` of `rows`, (bins, 2): Wilson's interval, which holds for 0 and for all, too."""
-    hits, rows = np.asarray(hits, dtype=float), np.asarray(rows, dtype=float)
-    z = NormalDist().inv_cdf(0.5 + level / 2.0)
-    center, share = 1.0 + z**2 / rows, hits / rows
-    middle = (share + z**2 / (2.0 * rows)) / center
-    half = z / center * np.sqrt(share * (1.0 - share) / rows + z**2 / (4.0 * rows**2))
-    return np.stack([middle - half, middle + half], axis=1).clip(0.0, 1.0)
+    pairs = zip(hits, rows, strict=True)
+    return np.array([binomtest(int(k), int(n)).proportion_ci(level, "wilson") for k, n in pairs])
 
 
 def note(ax: Any, words: str) -> None:

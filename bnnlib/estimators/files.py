@@ -2,13 +2,11 @@
 
 import io
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import nn
 
 from bnnlib._files import DamagedFileError, sealed, unsealed, write_atomic
 from bnnlib.estimators.scatter import Scatter
@@ -21,18 +19,7 @@ _HEAD = b"bnnlib estimator 1\n"
 class Saved:
     """`save` and `load` of an estimator with its scaling, prior, network and optimizer."""
 
-    # of the estimator that this is a part of
-    network_: Any
-    prior_inclusion_probability_: float
-    original_: np.ndarray
-    groups_: np.ndarray
-    activation: str
-    n_jobs: int | None
-    _scatter: Scatter | None
-    get_params: Callable[..., dict[str, Any]]
-    _build: Callable[..., nn.Module]
-
-    def save(self, path: str | os.PathLike) -> Path:
+    def save(self: Any, path: str | os.PathLike) -> Path:
         """Write the estimator, fitted or not, so that `load` gives one that predicts and goes on as this one.
 
         Args:
@@ -45,7 +32,7 @@ class Saved:
             TypeError: a setting is no plain value; `random_state` must be a number or None.
             StoreError: the file cannot be written.
         """
-        network: Any = getattr(self, "network_", None)
+        network = getattr(self, "network_", None)
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "network_"}
         content = {
             "class": type(self).__name__,
@@ -54,7 +41,8 @@ class Saved:
         }
         if network is not None:
             sizes = list(network.stack.posterior.layout.sizes)
-            content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": network.memory()}
+            memory = {name: getattr(network, name) for name in network.memory}
+            content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": memory}
         if (scatter := getattr(self, "_scatter", None)) is not None:
             content["scatter"] = scatter.kept()
         content |= plain({name: content[name] for name in ("settings", "fitted")}, type(self).__name__)
@@ -79,15 +67,15 @@ class Saved:
             raise DamagedFileError(
                 f"{name} holds a {content['class']}, not a {cls.__name__}. Load it with {content['class']}.load."
             )
-        estimator = cls(**{key: _back(value) for key, value in content["settings"].items()})
+        estimator: Any = cls(**{key: _back(value) for key, value in content["settings"].items()})
         for key, value in content["fitted"].items():
             setattr(estimator, key, _back(value))
         with threads(estimator.n_jobs):
             if "network" in content:
-                saved: Any = content["network"]
+                saved = content["network"]
                 estimator.network_ = estimator._build(saved["sizes"], estimator.prior_inclusion_probability_)
                 estimator.network_.load_state_dict(saved["state"])
-                estimator.network_.remember(saved["memory"])
+                vars(estimator.network_).update(saved["memory"])
             if "scatter" in content:
                 estimator._scatter = Scatter.of(content["scatter"], estimator.activation)
         return estimator

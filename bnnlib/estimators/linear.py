@@ -43,7 +43,6 @@ class Explored(NamedTuple):
     inclusion: np.ndarray  # by evidence, of each start and input, (S, p)
     shares: np.ndarray  # of the starts in the evidence, (S,)
     held: Held
-    dense: bool  # the model that predicts is none of those that select
 
 
 def settings(groups: int, inputs: int, labels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -57,57 +56,32 @@ def settings(groups: int, inputs: int, labels: bool) -> tuple[np.ndarray, np.nda
     return probability, scale, np.repeat([True] * len(sparse) + [False] * len(dense), len(shares))
 
 
-def explore(
-    x: np.ndarray,
-    y: np.ndarray,
-    classes: int,
-    weights: np.ndarray,
-    groups: list[np.ndarray],
-    folds: Folds,
-    starts: int,
-    seed: int,
-) -> Explored:
+def explore(rows: Rows, groups: list[np.ndarray], folds: Folds, starts: int, seed: int) -> Explored:
     """Try every setting on all rows, in several orders of the groups, and on each fold's training rows.
 
     The evidence says which inputs matter, averaged over the sparse settings (Carbonetto and Stephens, section 4) and
     over starts, by evidence too: each visits the inputs in another order and may end at another mode. The setting that
     predicts is that of the largest evidence, unless held-out rows are sure of another.
     """
-    random = np.random.default_rng(seed)
-    probability, scale, sparse = settings(len(groups), x.shape[1], classes > 0)
-    starts = _starts(starts, x.shape[1])
-    number, rows = len(probability), _sample(len(x), random)
-    orders = _orders(x[rows], y[rows], classes, weights[rows], groups, starts, random)
-    every = ascend(
-        x[rows], y[rows], classes, np.tile(weights[rows], (number, 1)), probability, scale, orders[0], groups
-    )
+    random, inputs = np.random.default_rng(seed), rows.x.shape[1]
+    probability, scale, sparse = settings(len(groups), inputs, rows.classes > 0)
+    some = rows.part(_sample(len(rows.x), random))
+    orders = _orders(some, groups, _starts(starts, inputs), random)
+    every = ascend(some, probability, scale, orders[0], groups)
     best = int(np.where(sparse, every.evidence, -np.inf).argmax())
     likely = sparse & (every.evidence > every.evidence[best] + math.log(_NEGLIGIBLE))
-    fits = [Ascent(*(part[likely] for part in every))]
-    for order in orders[1:]:
-        chosen = probability[likely], scale[likely]
-        fits.append(
-            ascend(x[rows], y[rows], classes, np.tile(weights[rows], (likely.sum(), 1)), *chosen, order, groups)
-        )
+    others = [ascend(some, probability[likely], scale[likely], order, groups) for order in orders[1:]]
+    fits = [Ascent(*(part[likely] for part in every)), *others]
     inclusion, shares = (np.stack(part) for part in zip(*(_averaged(fit) for fit in fits), strict=True))
     shares = np.exp(shares - shares.max())
     # held-out rows look at the most probable setting of those that select, and at all that do not
-    tried = np.flatnonzero(~sparse | (np.arange(number) == best))
-    helds = _held(x, y, classes, weights, folds, probability[tried], scale[tried], groups)
-    first = index = tried.tolist().index(best)
-    losses = [held.loss() for held in helds]
-    least = losses.index(min(losses))
-    if better(helds[least], helds[first]):
-        index = least
-    setting = int(tried[index])
-    return Explored(
-        float(probability[setting]),
-        float(scale[setting]),
-        inclusion,
-        shares / shares.sum(),
-        helds[index],
-        not sparse[setting],
-    )
+    tried = np.flatnonzero(~sparse | (np.arange(len(probability)) == best))
+    helds = _held(rows, folds, probability[tried], scale[tried], groups)
+    first, least = tried.tolist().index(best), int(np.argmin([held.loss() for held in helds]))
+    index = least if better(helds[least], helds[first]) else first
+    setting = tried[index]
+    chosen = float(probability[setting]), float(scale[setting])
+    return Explored(*chosen, inclusion, shares / shares.sum(), helds[index])
 
 
 def _starts(least: int, inputs: int) -> int:
@@ -126,12 +100,13 @@ def _averaged(fit: Ascent) -> tuple[np.ndarray, float]:
     return weights @ joined / weights.sum(), float(most + np.log(weights.sum()))
 
 
-def _orders(x, y, classes, weights, groups, count, random) -> list[np.ndarray]:
+def _orders(rows: Rows, groups: list[np.ndarray], count: int, random: Any) -> list[np.ndarray]:
     """Orders in which groups are visited: by the lasso's coefficients under a weak penalty first, then random ones.
 
     Of inputs that stand in for each other the first keeps the others out, and the lasso has seen all of them together:
     where blocks of six inputs were correlated by 0.95, eight random orders ended 8 to 28 nats short of it.
     """
+    x, y, classes, weights = rows
     named = np.arange(classes) if classes > 2 else np.array([1])
     target, root = y[:, None] == named if classes else y.reshape(len(y), -1), np.sqrt(weights)[:, None]
     inputs, size = root * (x - np.average(x, axis=0, weights=weights)), np.zeros(x.shape[1])
@@ -145,32 +120,25 @@ def _orders(x, y, classes, weights, groups, count, random) -> list[np.ndarray]:
     return [first, *(random.permutation(len(groups)) for _ in range(count - 1))]
 
 
-def _held(x, y, classes, weights, folds, probability, scale, groups) -> list[Held]:
+def _held(rows: Rows, folds: Folds, probability, scale, groups: list[np.ndarray]) -> list[Held]:
     """Held-out rows under each setting, which every fold fits to its own training rows."""
-    fits, helds = _fitted(x, y, classes, weights, folds, probability, scale, groups), []
-    for setting in range(len(probability)):
-        parts = []
-        for fit, test in zip(fits, folds.test, strict=True):
-            single = Ascent(*(part[setting : setting + 1] for part in fit))
-            parts.append(_judged(single, x[test], y[test], classes, weights[test], groups))
-        helds.append(Held.joined(parts).tempered())
-    return helds
+    fits, tests = _fitted(rows, folds, probability, scale, groups), [rows.part(test) for test in folds.test]
+
+    def held(setting: slice) -> Held:
+        singles = [Ascent(*(part[setting] for part in fit)) for fit in fits]
+        return Held.joined([_judged(fit, test, groups) for fit, test in zip(singles, tests, strict=True)]).tempered()
+
+    return [held(slice(number, number + 1)) for number in range(len(probability))]
 
 
-def _fitted(x, y, classes, weights, folds, probability, scale, groups) -> list[Ascent]:
+def _fitted(rows: Rows, folds: Folds, probability, scale, groups: list[np.ndarray]) -> list[Ascent]:
     """Every setting on the training rows of each fold, in an order that these alone decide."""
-    fits = []
-    for train in folds.train:
-        some = x[train], y[train], classes
-        (order,) = _orders(*some, weights[train], groups, 1, None)
-        rows = np.tile(weights[train], (len(probability), 1))
-        fits.append(ascend(*some, rows, probability, scale, order, groups))
-    return fits
+    trains = [rows.part(train) for train in folds.train]
+    return [ascend(own, probability, scale, _orders(own, groups, 1, None)[0], groups) for own in trains]
 
 
-def _judged(
-    fit: Ascent, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, groups: list[np.ndarray]
-) -> Held:
+def _judged(fit: Ascent, rows: Rows, groups: list[np.ndarray]) -> Held:
+    x, y, classes, weights = rows
     mean, variance = (part[0] for part in fit.moments(x, groups))
     if not classes:
         mean, variance = (part.T.reshape(y.shape) for part in (mean, variance))
@@ -189,14 +157,12 @@ def fold_losses(
     rows: Rows, groups: list[np.ndarray], folds: Folds, probability: float, scale: float
 ) -> tuple[np.ndarray, Loss]:
     """Which inputs the folds' models of one setting read, and what they lose on held-out rows."""
-    setting = np.full(1, probability), np.full(1, scale)
-    fits = _fitted(rows.x, rows.y, rows.classes, rows.weights, folds, *setting, groups)
+    fits = _fitted(rows, folds, np.full(1, probability), np.full(1, scale), groups)
 
     def loss(fold: int, x: np.ndarray) -> np.ndarray:
-        own, test = fits[fold], folds.test[fold]
-        y = np.concatenate([rows.y[test]] * len(x))
-        held = _judged(own, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y)), groups)
-        return held.nll.reshape(len(x), -1)
+        y = np.concatenate([rows.y[folds.test[fold]]] * len(x))
+        copies = Rows(x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y)))
+        return _judged(fits[fold], copies, groups).nll.reshape(len(x), -1)
 
     return np.max([fit.inclusion.max(axis=(0, 1)) for fit in fits], axis=0) > _READ, loss
 
@@ -230,26 +196,23 @@ class Linear(Variational):
                 )
                 yield [((even[:, :, numbers] < phi) * weight, bias)], scale
 
-    def ascend(self, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, seed: int) -> None:
-        """Fit the networks of the stack to scaled rows x (n, p), y (n,), from starts with another order each."""
+    def ascend(self, rows: Rows, seed: int) -> None:
+        """Fit the networks of the stack to scaled rows, from starts with another order each."""
         posterior, random = self.stack.posterior, np.random.default_rng(seed)
         probability = np.full(1, float(posterior.prior_inclusion_probability))
         scale = np.full(1, float(posterior.prior_scale))
-        rows = _sample(len(x), random)
-        inverse = len(x) / len(rows)  # the rows of a sample stand for the others too
-        count, starts = self.stack.replicates, _starts(self.stack.replicates, x.shape[1])
-        some = x[rows], y[rows], classes
-        orders = _orders(*some, weights[rows], self.groups, starts, random)
-        given = inverse * weights[None, rows], probability, scale
-        fits = [ascend(*some, *given, order, self.groups) for order in orders]
+        some, count = rows.part(_sample(len(rows.x), random)), self.stack.replicates
+        orders = _orders(some, self.groups, _starts(count, rows.x.shape[1]), random)
+        # the rows of a sample stand for the others too
+        some = some._replace(weights=len(rows.x) / len(some.x) * some.weights)
+        fits = [ascend(some, probability, scale, order, self.groups) for order in orders]
         # as often as their evidence says, in order of it
         fits.sort(key=lambda fit: -fit.evidence[0])
-        loose = _LOOSE if classes else 1.0
+        loose = _LOOSE if rows.classes else 1.0
         share = np.cumsum(np.exp([(fit.evidence[0] - fits[0].evidence[0]) / loose for fit in fits]))
         chosen = np.searchsorted(share / share[-1], (np.arange(count) + 0.5) / count)
-        every: Any = zip(*(fits[place] for place in chosen), strict=True)
-        tensors: Any = [torch.from_numpy(np.concatenate(part)) for part in every]
-        fit: Any = Ascent(*tensors)
+        every = zip(*(fits[place] for place in chosen), strict=True)
+        fit: Any = Ascent(*(torch.from_numpy(np.concatenate(part)) for part in every))  # type: ignore[arg-type]
 
         def flat(weight: Tensor, bias: Tensor) -> Tensor:
             return torch.cat([weight.flatten(1), bias], dim=1)
@@ -259,13 +222,9 @@ class Linear(Variational):
             posterior.weight_rho.copy_(softplus_inverse(flat(fit.variance, fit.bias_variance).sqrt()))
             logits = torch.logit(fit.inclusion).clamp(-_CERTAIN, _CERTAIN)
             posterior.weight_logit.copy_(flat(logits, torch.full_like(fit.bias, _CERTAIN)))
-            if not classes:
-                self.noise_from(fit.noise)
-
-    def noise_from(self, scale: Tensor) -> None:
-        """Take over the noise of every network."""
-        likelihood: Any = self.likelihood
-        likelihood.log_scale.copy_(scale.log())
+            if not rows.classes:
+                likelihood: Any = self.likelihood
+                likelihood.log_scale.copy_(fit.noise.log())
 
     def unsettled(self) -> str | None:
         """Ascent ends when it has settled."""

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning as SklearnWarning
 
 _MOVES = 0.5  # of a probability between two starts that is told
@@ -41,13 +42,13 @@ class SelectionWarning(UserWarning):
     """
 
 
-def tell(estimator: Any, target_spread: Any) -> None:
-    """Warn of what a fit found that a user would not expect; `target_spread` is that of y, None for labels."""
-    for words, kind in _found(estimator, target_spread):
+def tell(estimator: Any) -> None:
+    """Warn of what a fit found that a user would not expect."""
+    for words, kind in _found(estimator):
         warnings.warn(words, kind, stacklevel=3)
 
 
-def _found(estimator: Any, target_spread: Any):
+def _found(estimator: Any):
     if words := estimator._unsettled:
         sooner = "" if estimator.method == "sghmc" else "; a larger learning_rate gets there sooner"  # a chain diverges
         advice = f"Raise epochs, or call partial_fit with the same data to go on{sooner}."
@@ -58,9 +59,13 @@ def _found(estimator: Any, target_spread: Any):
             f"learning_rate, now {estimator._rate():g}.",
             ConvergenceWarning,
         )
-    name = _namer(estimator)
-    foreign = estimator.groups_ != estimator.groups_[estimator.original_]
-    copies = np.flatnonzero((estimator.original_ != np.arange(len(estimator.original_))) & foreign)
+    names = getattr(estimator, "feature_names_in_", None)
+
+    def name(j: Any) -> str:
+        return f"input {j}" if names is None else repr(str(names[j]))
+
+    own = estimator.original_ == np.arange(estimator.n_features_in_)
+    copies = np.flatnonzero(~own & (estimator.groups_ != estimator.groups_[estimator.original_]))
     if len(copies):
         pairs = [f"{name(j)} of {name(estimator.original_[j])}" for j in copies]
         yield (
@@ -90,10 +95,8 @@ def _found(estimator: Any, target_spread: Any):
             f"matter, or look whether y is the right column; {answers}.",
             SelectionWarning,
         )
-    first = np.isin(np.arange(estimator.n_features_in_), np.unique(estimator.groups_, return_index=True)[1])
-    moving = np.flatnonzero(
-        (estimator.inclusion_spread_ > _MOVES) & first & (estimator.original_ == np.arange(estimator.n_features_in_))
-    )
+    first = np.isin(np.arange(len(own)), np.unique(estimator.groups_, return_index=True)[1])
+    moving = np.flatnonzero((estimator.inclusion_spread_ > _MOVES) & first & own)
     if selects and len(moving):
         yield (
             f"whether {_list([name(j) for j in moving])} matter{'s' if len(moving) == 1 else ''} depends on where the "
@@ -102,9 +105,9 @@ def _found(estimator: Any, target_spread: Any):
             "averages over more starts.",
             SelectionWarning,
         )
-    if target_spread is None:
+    if not is_regressor(estimator):
         return
-    noise, spread = np.ravel(estimator.noise_scale_), np.ravel(target_spread)
+    noise, spread = np.ravel(estimator.noise_scale_), np.ravel(estimator.target_scale_)
     worst = int((noise / np.where(spread > 0, spread, np.inf)).argmax())
     if noise[worst] > 1.05 * spread[worst] > 0:
         rate = f"Lower learning_rate, now {estimator._rate():g}, or raise epochs"
@@ -116,11 +119,6 @@ def _found(estimator: Any, target_spread: Any):
             f"{spread[worst]:.3g}: the model explains nothing, and its intervals are too wide. {remedy}.",
             ConvergenceWarning,
         )
-
-
-def _namer(estimator: Any):
-    names = getattr(estimator, "feature_names_in_", None)
-    return lambda j: f"input {j}" if names is None else repr(str(names[j]))
 
 
 def _list(words: list[str]) -> str:

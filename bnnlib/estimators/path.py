@@ -58,9 +58,7 @@ def path(estimator: Any, X: Any, y: Any, probabilities: Any) -> Path:
         lambdas, inclusion = lambdas[first:], inclusion[first:]
         evidence = None if evidence is None else evidence[first:]
     # copies share the probability, as in a fit
-    pairs = np.unique(np.stack([own.original_, own.groups_]), axis=1)
-    sharing = np.bincount(pairs[0], minlength=own.n_features_in_)[own.original_]
-    whole = inclusion[:, np.searchsorted(own.used_, own.original_)] / sharing
+    whole = inclusion[:, np.searchsorted(own.used_, own.original_)] / own._sharing()
     return Path(lambdas, whole, evidence, tuple(int(width) for width in hidden), own)
 
 
@@ -78,19 +76,17 @@ def _of_linear_models(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Averages over prior scales, and over starts, by evidence, as a fit averages them."""
     random, inputs = np.random.default_rng(seed), rows.x.shape[1]
-    chosen = _sample(len(rows.x), random)
-    x, y = rows.x[chosen], rows.y[chosen]
+    some = rows.part(_sample(len(rows.x), random))
     shares = np.array(_SHARES[rows.classes > 0])  # prior variances of the outputs, as a fit tries them
     lambdas = np.repeat(probabilities, len(shares))
     # the slab of one input that is in, or of as many as the prior expects
     scales = np.sqrt(np.tile(shares, len(probabilities)) / np.maximum(1.0, lambdas * inputs))
-    weights = np.tile(rows.weights[chosen], (len(lambdas), 1))
     settings = [slice(len(shares) * place, len(shares) * (place + 1)) for place in range(len(probabilities))]
     phi: list[Any] = []
     evidence: list[Any] = []
 
     def start(order: np.ndarray) -> None:
-        fit = ascend(x, y, rows.classes, weights, lambdas, scales, order, groups)
+        fit = ascend(some, lambdas, scales, order, groups)
         averages = [_averaged(Ascent(*(part[group] for part in fit))) for group in settings]
         phi.append([inclusion for inclusion, _ in averages])
         evidence.append([value for _, value in averages])

@@ -1,15 +1,13 @@
-"""Pictures of a fit: who enters when, which inputs matter, how the answer depends on them, how far to trust it."""
+"""Pictures of a fit: who enters when, which inputs matter, how the answer depends on them."""
 
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from bnnlib._checks import check_count
-from bnnlib.estimators.calibration import coverage, reliability
 from bnnlib.estimators.classifier import SparseClassifier
 from bnnlib.estimators.dependence import check_model, dependence, drawn_features
 from bnnlib.estimators.drawing import (
@@ -25,7 +23,6 @@ from bnnlib.estimators.drawing import (
     several_axes,
     shortened,
     unit_axis,
-    wilson,
 )
 from bnnlib.estimators.path import path
 from bnnlib.estimators.regressor import SparseRegressor
@@ -34,13 +31,7 @@ _SHOWN_DRAWS = 12
 
 
 def plot_path(
-    X: Any,
-    y: Any,
-    estimator: Any = None,
-    *,
-    probabilities: Sequence[float] | None = None,
-    top: int = 8,
-    ax: Any = None,
+    X: Any, y: Any, estimator: Any = None, *, probabilities: Sequence[float] | None = None, top: int = 8, ax: Any = None
 ) -> Any:
     """Inclusion probability of each input along the prior's lambda: who enters when.
 
@@ -250,72 +241,6 @@ def plot_dependence(
     words = f"mean, {100 * level:g} % band, single draws"
     note(axes[0], f"{words}; {counted(left, 'more selected input')} not drawn" if left else words)
     return axes if several else axes[0]
-
-
-def plot_calibration(
-    model: Any, X: Any, y: Any, *, target: Any = None, bins: int = 10, level: float = 0.95, ax: Any = None
-) -> Any:
-    """How far probabilities, or intervals, keep what they promise on rows that the fit has not seen.
-
-    A classifier: rows are put into bins of equally many by their probability; each bin's share of rows with the label
-    stands over its mean probability, with its number of rows; bins closer than 0.04 are joined.
-    A regressor: the share of rows within the central interval over what it promises; intervals of all levels use the
-    same rows, so that neighbouring points hang together. On the diagonal the promise is kept. The bars are Wilson's
-    intervals, by the number of rows.
-
-    Args:
-        model: a fitted estimator; for intervals also a `Pipeline` or `TransformedTargetRegressor`, as for
-            `predict_interval`, and for probabilities any classifier with `predict_proba`.
-        X, y: rows that were not trained on.
-        target: the label whose probability is meant; by default the second of two. Of more labels without `target`
-            each row's likeliest one is taken, and whether it is right.
-        bins: of probabilities; fewer where they would hold less than five rows.
-        level: of the bars.
-        ax: matplotlib axes; None for those of a new figure.
-
-    Returns:
-        The axes.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: `target` is none of the labels, or X and y have different numbers of rows.
-
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(200, 3))
-        >>> y = X[:, 0] + 0.5 * rng.normal(size=200)
-        >>> model = SparseRegressor(random_state=0, hidden=(4,), epochs=100).fit(X[:100], y[:100])
-        >>> plot_calibration(model, X[100:], y[100:]).get_ylabel()
-        'share of rows inside'
-    """
-    check_count("bins", bins)
-    y = np.asarray(y)
-    if y.ndim > 1 and y.shape[1] > 1:
-        raise ValueError(f"y has {y.shape[1]} outputs, but calibration is drawn of one. Fit and draw them one by one.")
-    y = y.ravel()
-    if np.shape(X)[0] != len(y) or not len(y):
-        raise ValueError(f"X has {np.shape(X)[0]} rows and y has {len(y)}, but both need as many, and at least one.")
-    if is_classifier(model):
-        promised, hits, counts, labels = reliability(model, X, y, target, bins)
-    else:
-        promised, hits, counts, labels = coverage(model, X, y)
-    ax = one_axes(ax, (4.6, 4.4))
-    share, bounds = hits / counts, wilson(hits, counts, level)
-    ax.plot([0, 1], [0, 1], "--", marker="none", color=ink(), linewidth=1.0, label="as promised", zorder=0)
-    error = np.abs(bounds.T - share)  # rounding may leave a bound a hair beyond the share
-    words = f"found, with {100 * level:g} % interval"
-    ax.errorbar(promised, share, error, color=COLORS[0], fmt="o-", linewidth=1.4, capsize=3, label=words)
-    if is_classifier(model):
-        for x, low, number in zip(promised, bounds[:, 0], counts, strict=True):
-            ax.annotate(f"{number:,}", (x, low), (0, -3), textcoords="offset points", ha="center", va="top", size=8)
-    else:
-        note(ax, f"{counts[0]:,} rows")
-    unit_axis(ax.xaxis, labels[0])
-    unit_axis(ax.yaxis, labels[1])
-    ax.set_aspect("equal")
-    ax.legend(loc="upper left", frameon=False, fontsize="small")
-    return ax
 
 
 def _others(left: np.ndarray, values: np.ndarray, selected: np.ndarray | None = None) -> str:

@@ -11,15 +11,15 @@ from torch import Tensor
 from bnnlib._checks import check_count
 from bnnlib.estimators.base import SparseEstimator
 from bnnlib.estimators.conformal import Conformal
-from bnnlib.estimators.likelihoods import SharedGaussian
 from bnnlib.estimators.rows import Rows, moments, quantile_levels
 from bnnlib.estimators.scatter import Errors, Scatter, learn
 from bnnlib.estimators.search import Choice
+from bnnlib.estimators.settings import RegressorSettings
 from bnnlib.estimators.uncertainty import Uncertainty
 from bnnlib.functional import mixture_quantile
 
 
-class SparseRegressor(RegressorMixin, SparseEstimator):
+class SparseRegressor(RegressorMixin, SparseEstimator, RegressorSettings):
     """Regression with a sparse Bayesian network: raw units in, raw units out.
 
     Inputs and targets are scaled inside, and the standard deviation of the noise is learned. By default candidates are
@@ -133,9 +133,6 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             )
         return (y - self.target_mean_) / self.target_scale_
 
-    def _likelihood(self, replicates: int, outputs: int) -> SharedGaussian:
-        return SharedGaussian(replicates, outputs)
-
     def _weighed(self, rows: Rows, choice: Choice) -> Rows | None:
         held: Any = choice.held
         self._scatter, self._crossed = None, np.ones(1)
@@ -226,14 +223,23 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
                 "interval is 'conformal', but no rows were held out: `fit` does that where interval is 'conformal' "
                 "before, `partial_fit` does not. Call fit, or set interval='posterior'."
             )
-        scaled = ((X - self.input_mean_) / self.input_scale_)[:, np.unique(self.original_)]
+        places = self._places(self._scaled(X)[:, np.unique(self.original_)], mean.numpy())
         held_out = Conformal(self.conformity_scores_, self.conformity_places_)
-        half = std * torch.from_numpy(held_out.factors(self._places(scaled, mean.numpy()), level))
+        half = std * torch.from_numpy(held_out.factors(places, level))
         return self._raw(torch.stack([mean - half, mean + half], dim=1))
 
     def uncertainty(self, X: Any) -> Uncertainty:
-        """Variance of y, in squared units: (total, aleatoric, epistemic), the noise's and that of E[y | x, weights]."""
+        """Variance of y, in squared units: (total, aleatoric, epistemic), the noise's and that of E[y | x, weights].
+
+        Raises:
+            OverflowError: y varies so much that its squares are no floating-point numbers.
+        """
         X, parts = self._new_rows(X), []
+        if (largest := np.max(self.target_scale_)) > np.sqrt(np.finfo(float).max):
+            raise OverflowError(
+                f"y has a standard deviation of {largest:.3g}, the square of which is no floating-point number. Fit y "
+                "in a larger unit, or ask for predict(X, return_std=True)."
+            )
         for draws, scale in self._functions(X, self._count("n_draws"), self.seed_):
             spread = draws.var(dim=0, correction=0)
             parts.append((scale.square().mean(dim=0).expand_as(spread), spread))
@@ -250,8 +256,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             assert scale is not None  # as for labels
             if self._scatter is not None:
                 some = X[start : start + outputs.shape[1]]
-                scaled = ((some - self.input_mean_) / self.input_scale_)[:, np.unique(self.original_)]
-                factors = self._scatter.factors(scaled, count, seed)
+                factors = self._scatter.factors(self._scaled(some)[:, np.unique(self.original_)], count, seed)
                 scale, start = scale * factors[torch.arange(len(scale)) % len(factors)], start + len(some)
             yield (outputs.squeeze(-1) if np.ndim(self.target_mean_) == 0 else outputs), scale
 

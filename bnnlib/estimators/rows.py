@@ -1,11 +1,10 @@
 """Rows as they are given and as they are trained on: what is refused with advice, weights, copies of inputs."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 _DIGITS = 9  # of scaled inputs that copies share
@@ -23,6 +22,10 @@ class Rows(NamedTuple):
     def outputs(self) -> int:
         return self.classes if self.classes > 2 else self.y[:1].size
 
+    def part(self, which: np.ndarray) -> Self:
+        """Some of the rows."""
+        return self._replace(x=self.x[which], y=self.y[which], weights=self.weights[which])
+
     def tensors(self) -> tuple[Tensor, Tensor]:
         """Inputs (n, p) and targets for a network: (n, 1) or (n, outputs), with the weights one column more."""
         x = torch.from_numpy(self.x).float()
@@ -32,20 +35,22 @@ class Rows(NamedTuple):
         return x, y if self.classes else y.float()
 
 
-def check_inputs(X: Any) -> None:
-    """Refuse what no array of numbers can be made of, with the column's name."""
+def check_inputs(X: Any) -> Any:
+    """The inputs, tensors as those of the host; what no array of numbers can be made of is refused by its column."""
     if isinstance(X, torch.utils.data.DataLoader | torch.utils.data.Dataset):
         raise TypeError(
             f"X is a {type(X).__name__}, but it must be an array or a DataFrame of shape (rows, inputs). Give the "
             "arrays, chunk by chunk with partial_fit, or use bnnlib.train.fit with a network of your own."
         )
-    named = hasattr(X, "columns") and hasattr(X, "iloc")
-    held: Any = None if named or hasattr(X, "toarray") or isinstance(X, Tensor) else np.asarray(X)
-    if not named and (held is None or held.ndim != 2 or held.dtype.kind not in "OUSfmM"):
-        return
-    for number in range(X.shape[1] if named else held.shape[1]):
-        column = X.iloc[:, number] if named else held[:, number]
-        what = f"the column {X.columns[number]!r}" if named else f"column {number}"
+    if isinstance(X, Tensor) or hasattr(X, "toarray"):
+        return X.detach().cpu() if isinstance(X, Tensor) else X
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        columns = [(f"the column {name!r}", X.iloc[:, number]) for number, name in enumerate(X.columns)]
+    else:
+        held = np.asarray(X)
+        plain = held.ndim != 2 or held.dtype.kind not in "OUSfmM"
+        columns = [] if plain else [(f"column {number}", column) for number, column in enumerate(held.T)]
+    for what, column in columns:
         values = np.asarray(column)
         texts = [v for v in values.tolist() if isinstance(v, str | bytes)] if values.dtype.kind in "OUST" else []
         if texts and not all(_is_number(text) for text in texts):
@@ -66,6 +71,7 @@ def check_inputs(X: Any) -> None:
                 f"Input X contains NaN: {int(missing.sum())} of {len(values)} values are missing in {what}. Fill them "
                 "in: make_pipeline(SimpleImputer(add_indicator=True), model), or leave these rows out."
             )
+    return X
 
 
 def _is_number(text: str | bytes) -> bool:
@@ -89,10 +95,11 @@ def _missing(values: np.ndarray) -> np.ndarray:
     )
 
 
-def check_targets(y: Any, numbers: bool) -> None:
-    """Refuse targets that are missing, labels of several kinds, and numbers that are written as text or dates."""
+def check_targets(y: Any, numbers: bool) -> Any:
+    """The targets, unless some are missing, labels are of several kinds, or numbers are written as text or dates."""
     if hasattr(y, "toarray"):
-        return  # scikit-learn says what to do with sparse ones
+        return y  # scikit-learn says what to do with sparse ones
+    y = y.detach().cpu() if isinstance(y, Tensor) else y
     held = np.asarray(y)
     if y is not None and (missing := _missing(held)).any():
         raise ValueError(
@@ -108,7 +115,8 @@ def check_targets(y: Any, numbers: bool) -> None:
                 f"y mixes labels such as {texts[0]!r} and {others[0]!r}, which have no order. Give labels of one type: "
                 "y.astype(str)."
             )
-        return
+        # scikit-learn makes numbers of the Booleans of pandas
+        return y.astype(bool) if str(getattr(y, "dtype", "")) == "boolean" else y
     if held.dtype.kind in "mM":
         raise ValueError(
             "y holds dates or times, but regression needs numbers. Turn them into some, such as days since the first."
@@ -118,11 +126,7 @@ def check_targets(y: Any, numbers: bool) -> None:
             f"y holds text, such as {texts[0]!r}, but regression needs numbers. Use SparseClassifier for labels, "
             "and y.astype(float) for numbers that were read as text."
         )
-
-
-def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
-    """Weights of the rows (n,), float64: 1 each where none are given."""
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return y
 
 
 def moments(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

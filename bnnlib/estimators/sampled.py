@@ -37,13 +37,35 @@ class _Chains(StackedPosterior):
         return list(zip(self.weights, self.biases, strict=True))
 
 
-class _Network(nn.Module):
-    """The stack and its likelihood, so that a draw holds both; called, it is the stack."""
+class Sampled(nn.Module):
+    """SGHMC chains with the learned prior of Deng, Zhang, Liang and Lin (2019), Algorithm 1, one a replicate.
 
-    def __init__(self, stack: StackedMLP, likelihood: nn.Module) -> None:
+    Weights, biases and the log of the noise scale are sampled; the prior of the weights is learned beside, sigma stays,
+    as the authors advise for networks. The learning rate is that of SGD on the mean loss, whose n-th part is the
+    sampler's step size; delta of every layer starts at the prior's probability. The rest is as for `Variational`.
+    Called, it is the stack; a draw holds the stack and the likelihood.
+    """
+
+    memory = ("random", "sampler", "prior", "kept")
+
+    def __init__(
+        self,
+        layout: Layout,
+        likelihood: Any,
+        activation: str,
+        learning_rate: float,
+        prior_inclusion_probability: float,
+        prior_scale: float,
+        generator: torch.Generator,
+    ) -> None:
         super().__init__()
-        self.likelihood: Any
-        self.stack, self.likelihood = stack, likelihood
+        self.stack = StackedMLP(_Chains(layout, layout.kaiming_uniform(generator)), activation)
+        self.likelihood, self.learning_rate = likelihood, learning_rate
+        self.inclusion_start, self.prior_scale = prior_inclusion_probability, prior_scale
+        self.random = generator.get_state()
+        self.sampler: dict[str, Any] | None = None
+        self.prior = self._new_prior().state_dict()
+        self.kept: list[dict[str, Tensor]] = []
 
     def forward(self, x: Tensor) -> Tensor:
         return self.stack(x if x.dim() == 2 else x.transpose(0, 1))
@@ -51,36 +73,6 @@ class _Network(nn.Module):
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """The likelihood's, of targets (batch, columns), or (batch, R, columns) where chains have rows of their own."""
         return self.likelihood(output, target if target.dim() == 2 else target.transpose(0, 1))
-
-
-class Sampled(_Network):
-    """SGHMC chains with the learned prior of Deng, Zhang, Liang and Lin (2019), Algorithm 1, one a replicate.
-
-    Weights, biases and the log of the noise scale are sampled; the prior of the weights is learned beside, sigma stays,
-    as the authors advise for networks. The learning rate is that of SGD on the mean loss, whose n-th part is the
-    sampler's step size; delta of every layer starts at the prior's probability. The rest is as for `Variational`.
-    """
-
-    def __init__(
-        self,
-        layout: Layout,
-        likelihood: nn.Module,
-        activation: str,
-        learning_rate: float,
-        prior_inclusion_probability: float,
-        prior_scale: float,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(StackedMLP(_Chains(layout, layout.kaiming_uniform(generator)), activation), likelihood)
-        self.learning_rate, self.inclusion_start, self.prior_scale = (
-            learning_rate,
-            prior_inclusion_probability,
-            prior_scale,
-        )
-        self.random = generator.get_state()
-        self.sampler: dict[str, Any] | None = None
-        self.prior = self._new_prior().state_dict()
-        self.kept: list[dict[str, Tensor]] = []
 
     def _new_prior(self) -> SpikeSlabGaussianLaplacePrior:
         chains: Any = self.stack.posterior
@@ -129,9 +121,7 @@ class Sampled(_Network):
 
     def unsettled(self) -> str | None:
         """In words, what has not converged; None when nothing is known to be wrong."""
-        if len(self.kept) < 10:
-            return f"the chain is so short that {len(self.kept)} draws are kept"
-        return None
+        return f"the chain is so short that {len(self.kept)} draws are kept" if len(self.kept) < 10 else None
 
     def draws(self, count: int, generator: torch.Generator) -> Iterator[tuple[list[tuple[Tensor, ...]], Tensor | None]]:
         """Layers of `count` draws in float64, evenly spread over those kept, and their noise scales (R,) or None."""
@@ -154,13 +144,4 @@ class Sampled(_Network):
 
     def sparsity(self) -> float:
         """Expected share of weights in the slab, in percent."""
-        return 100.0 * float(torch.cat([rho.flatten() for rho in self.prior["rho"].values()]).double().mean())
-
-    def memory(self) -> dict[str, Any]:
-        """Beside the modules' state, what a saved estimator needs to go on."""
-        return {"random": self.random, "sampler": self.sampler, "prior": self.prior, "kept": self.kept}
-
-    def remember(self, memory: dict[str, Any]) -> None:
-        """Take over what `memory` gave."""
-        for name, value in memory.items():
-            setattr(self, name, value)
+        return 100.0 * float(torch.cat([rho.flatten() for rho in self.inclusion()]).mean())

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from bnnlib.estimators.folds import Folds, Held, better, gain
 from bnnlib.estimators.groups import members
@@ -16,6 +18,7 @@ from bnnlib.estimators.likelihoods import logits
 from bnnlib.estimators.linear import Explored, explore, fold_losses
 from bnnlib.estimators.promises import Loss, p_values
 from bnnlib.estimators.rows import Rows
+from bnnlib.estimators.settings import is_auto
 from bnnlib.replicates import Layout
 
 _DRAWS = 50  # of each network for held-out rows
@@ -43,15 +46,19 @@ class Choice(NamedTuple):
     idle: str = ""  # why there is nothing to select
 
 
-def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> Choice:
-    """Compare the candidates, networks of these `sizes` and, where it is one, the `linear` model."""
+def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...]) -> Choice:
+    """Compare the candidates, where there are several: networks of these `sizes`, and the linear model."""
     probabilities, seed = estimator._priors(sizes, len(rows.x)), estimator.seed_
+    selects, scale = estimator.method != "gaussian", estimator._scale()
+    linear, refits = is_auto(estimator.hidden) and selects, is_auto(estimator.refit) and selects
+    held_out = estimator.fdr is not None or estimator.interval == "conformal" or estimator.noise == "heteroscedastic"
+    if not (linear or refits or len(probabilities) > 1 or held_out):
+        return Choice(False, probabilities[0], probabilities[0], bool(estimator.refit), scale, idle=idle(rows))
     effort = len(probabilities) * Layout(sizes, 1).num_parameters
     folds = Folds.divide(len(rows.x), rows.y if rows.classes else None, effort, seed)
     explored, groups = None, members(estimator.groups_[estimator.used_])
     if linear:
-        starts = estimator._count("n_replicates")
-        explored = explore(rows.x, rows.y, rows.classes, rows.weights, groups, folds, starts, seed)
+        explored = explore(rows, groups, folds, estimator._count("n_replicates"), seed)
         if estimator.fdr is None and (why := idle(rows)):
             only = _entry((), explored.probability, False, explored.held, explored.held)
             model = True, explored.probability, explored.probability, False, explored.scale
@@ -67,14 +74,13 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     entries = list(zip(probabilities, helds, [False] * len(helds), strict=True))
     # where the linear model is far ahead of every network, one of fewer inputs would not catch up
     hopeless = explored is not None and better(explored.held, held, _FAR)
-    if estimator.refit == "auto" and estimator.method != "gaussian" and not hopeless:
+    if refits and not hopeless:
         paths = estimator._joined(network.inclusion())[1]
         read = paths[first * folds.number :][: folds.number] > 0.5
         for candidate, entry in _refitted(estimator, rows, sizes, read, folds):
             entries.append((candidate, entry, True))
             if better(entry, held):
                 held, probability, refit = entry, candidate, True
-    scale = estimator._scale()
     is_linear = explored is not None and not better(held, explored.held)
     if explored is not None and is_linear:
         held, probability, scale, refit = explored.held, explored.probability, explored.scale, False
@@ -126,10 +132,8 @@ def _losses(estimator: Any, network: Any, candidate: int, rows: Rows, folds: Fol
         own = [[tuple(part[fold].expand(copies, -1, -1) for part in parts) for parts in layers] for layers, _ in draws]
         outputs = torch.stack([network.stack.propagate(layers, inputs) for layers in own])
         scale = None if draws[0][1] is None else torch.stack([scale[fold] for _, scale in draws if scale is not None])
-        test = folds.test[fold]
-        return np.stack(
-            [judged(outputs[:, copy], scale, rows.y[test], rows.weights[test]).nll for copy in range(copies)]
-        )
+        held_out = rows.part(folds.test[fold])
+        return np.stack([judged(copy, scale, held_out).nll for copy in outputs.unbind(1)])
 
     return tested, loss
 
@@ -167,48 +171,30 @@ def _trained(
 
     def stacked(which: np.ndarray) -> Any:
         x, y = rows.tensors()
-        if folds.number == 1 and columns is None:
-            x, y = x[which[0], None], y[which[0], None]
-        else:
-            parts = [x[part] for part in which] if columns is None else _padded(x, which, columns, sizes[0])
-            x, y = torch.stack(parts, dim=1), torch.stack([y[part] for part in which], dim=1)
-        # a view: the candidates share the rows
-        return tuple(
-            part.unsqueeze(1).expand(-1, number, -1, -1).flatten(1, 2)
-            if folds.number > 1
-            else part.expand(-1, number, -1)
-            for part in (x, y)
-        )
+        parts = [x[part] for part in which]
+        if columns is not None:  # inputs of zeros up to the width
+            parts = [F.pad(part[:, own], (0, sizes[0] - len(own))) for part, own in zip(parts, columns, strict=True)]
+        whole = torch.stack(parts, dim=1), torch.stack([y[part] for part in which], dim=1)
+        # of a single fold a view: the candidates share the rows
+        return tuple(part.unsqueeze(1).expand(-1, number, -1, -1).flatten(1, 2) for part in whole)
 
     epochs = estimator._epochs(folds.train.shape[1], searching=True)
     told = f"{number} candidates of {sizes[0]} inputs" if estimator.verbose else False
-    batch, size = estimator._count("batch_size"), folds.train.shape[1]
-    network.train_on(*stacked(folds.train), epochs, batch, size, told, True)
+    network.train_on(
+        *stacked(folds.train), epochs, estimator._count("batch_size"), folds.train.shape[1], told, warm_up=True
+    )
     with torch.no_grad():
         x, _ = stacked(folds.test)
         outputs, scales = held_outputs(network, x.transpose(0, 1), estimator.seed_)
-    helds = []
-    for candidate in range(number):
-        parts = []
-        for fold, some in enumerate(folds.test):
-            index = candidate * folds.number + fold
-            scale = None if scales is None else scales[:, index]
-            parts.append(judged(outputs[:, index], scale, rows.y[some], rows.weights[some]))
-        helds.append(Held.joined(parts).tempered())
-    return network, helds
-
-
-def _padded(x: torch.Tensor, which: np.ndarray, columns: list[np.ndarray], width: int) -> list[torch.Tensor]:
-    """Each fold's rows of its own inputs, with inputs of zeros up to the width."""
-    return [
-        torch.nn.functional.pad(x[rows][:, inputs], (0, width - len(inputs)))
-        for rows, inputs in zip(which, columns, strict=True)
+    parts = [
+        judged(outputs[:, index], None if scales is None else scales[:, index], rows.part(some))
+        for index, some in enumerate([*folds.test] * number)
     ]
+    firsts = range(0, len(parts), folds.number)
+    return network, [Held.joined(parts[first : first + folds.number]).tempered() for first in firsts]
 
 
-def held_outputs(
-    network: Any, x: torch.Tensor, seed: int, count: int = _DRAWS
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+def held_outputs(network: Any, x: Tensor, seed: int, count: int = _DRAWS) -> tuple[Tensor, Tensor | None]:
     """Draws of the outputs (draws, R, rows, outputs) at rows ([R,] rows, inputs), and of the noise (draws, R)."""
     outputs, scales = [], []
     for layers, scale in network.draws(count, torch.Generator().manual_seed(seed)):
@@ -217,9 +203,9 @@ def held_outputs(
     return torch.stack(outputs), None if scales[0] is None else torch.stack(scales)
 
 
-def judged(outputs: torch.Tensor, scale: torch.Tensor | None, y: np.ndarray, weights: np.ndarray) -> Held:
+def judged(outputs: Tensor, scale: Tensor | None, rows: Rows) -> Held:
     """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws[, outputs]) or None for labels."""
-    outputs = outputs.double()
+    outputs, y, weights = outputs.double(), rows.y, rows.weights
     if scale is None:
         log_p = torch.log_softmax(logits(outputs), dim=-1).logsumexp(dim=0) - math.log(len(outputs))
         return Held.of_labels(log_p.numpy(), y, weights)

@@ -24,7 +24,7 @@ class Selection(SelectorMixin):
     n_features_in_: int
     used_: np.ndarray
     original_: np.ndarray
-    inclusion_range_: np.ndarray
+    path_inclusion_probability_: np.ndarray
     groups_: np.ndarray
     support_: np.ndarray
     fdr: Any
@@ -34,29 +34,27 @@ class Selection(SelectorMixin):
 
         An input keeps the probabilities of the last network that read it.
         """
-        if paths is None:
-            weights, paths = self._joined(self.network_.inclusion())
-        else:
-            weights = paths
+        weights, paths = self._joined(self.network_.inclusion()) if paths is None else (paths, paths)
         counted = paths if shares is None else paths[shares > _NEGLIGIBLE * shares.max()]
         estimates = {
             "inclusion_probability_": np.average(weights, axis=0, weights=shares),
             "path_inclusion_probability_": np.average(paths, axis=0, weights=shares),
             "inclusion_spread_": np.ptp(counted, axis=0),
+            "inclusion_range_": np.stack([counted.min(axis=0), counted.max(axis=0)]),
         }
-        pairs = np.unique(np.stack([self.original_, self.groups_]), axis=1)
-        sharing = np.bincount(
-            pairs[0], minlength=self.n_features_in_
-        )  # groups with a copy of an input, its own included
-        ranges = getattr(self, "inclusion_range_", np.zeros((2, self.n_features_in_))).copy()
-        ranges[:, self.used_] = np.stack([counted.min(axis=0), counted.max(axis=0)]) / sharing[self.used_]
-        self.inclusion_range_ = ranges[:, self.original_]
+        sharing = self._sharing()
         for name, values in estimates.items():
-            whole = getattr(self, name).copy()
-            whole[self.used_] = values / sharing[self.used_]
-            setattr(self, name, whole[self.original_])
-        chosen = self.path_inclusion_probability_ * sharing[self.original_] > 0.5
-        self.support_ = self._together(chosen & (self.original_ == np.arange(self.n_features_in_)))
+            whole = np.array(getattr(self, name, np.zeros((*values.shape[:-1], self.n_features_in_))))
+            whole[..., self.used_] = values / sharing[self.used_]
+            setattr(self, name, whole[..., self.original_])
+        chosen = self.path_inclusion_probability_ * sharing > 0.5
+        chosen &= self.original_ == np.arange(self.n_features_in_)
+        self.support_ = np.isin(self.groups_, self.groups_[chosen])
+
+    def _sharing(self) -> np.ndarray:
+        """Of each input, the number of groups with a copy of it, its own included (inputs,)."""
+        pairs = np.unique(np.stack([self.original_, self.groups_]), axis=1)
+        return np.bincount(pairs[0], minlength=self.n_features_in_)[self.original_]
 
     def _joined(self, inclusion: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
         """Of each start and input that the network reads, that a weight is in, and that a path is; of groups any."""
@@ -68,10 +66,6 @@ class Selection(SelectorMixin):
             return some[:, number].numpy(), path_inclusion([member, *inclusion])[:, number].numpy()
         return input_inclusion(inclusion[0]).numpy(), path_inclusion(inclusion).numpy()
 
-    def _together(self, chosen: np.ndarray) -> np.ndarray:
-        """With the inputs that are chosen, those of their groups."""
-        return np.isin(self.groups_, self.groups_[chosen])
-
     def _promise(self, p: np.ndarray) -> None:
         """Select by the p-values of the inputs that are no copies, at the false-discovery rate that is set."""
         originals = np.unique(self.original_)
@@ -80,10 +74,6 @@ class Selection(SelectorMixin):
         tested = np.isin(self.groups_, tests)
         self.p_values_[tested] = p[number][np.searchsorted(tests, self.groups_[tested])]
         self.support_ = np.isin(self.groups_, tests[step_up(p[number], self.fdr)])
-
-    def _position(self, inputs: np.ndarray) -> np.ndarray:
-        """Where inputs stand among those that the network reads."""
-        return np.flatnonzero(np.isin(self.used_, inputs))
 
     @property
     def selected_features_(self) -> np.ndarray:

@@ -1,8 +1,9 @@
 """Settings of both estimators: what they may be, and what "auto" stands for."""
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,15 +18,14 @@ from bnnlib.replicates.network import ACTIVATIONS
 METHODS = ("spike_slab", "gaussian_spike_slab", "horseshoe", "gaussian", "sghmc")
 _STEPS = 6000  # of the optimizer in all, where `epochs` is None
 _SEARCH_STEPS = 1000  # of a candidate for held-out rows
-LEARNING_RATE = {"sghmc": 3e-3}
-USUAL_RATE = 1.5e-2
+USUAL_RATE, _CHAIN_RATE = 1.5e-2, 3e-3
 WIDTHS = (16,)  # of the network that is tried beside the linear model
 _PROBABILITIES = (0.01, 0.1, 0.5)  # lambda of the networks that are tried beside the theoretical one
 
 
 @dataclass(eq=False, repr=False)
 class Settings(BaseEstimator):
-    """What is given to an estimator; see `SparseRegressor`."""
+    """What is given to both estimators; see `SparseRegressor`."""
 
     method: str = "spike_slab"
     hidden: Sequence[int] | str = "auto"
@@ -39,13 +39,26 @@ class Settings(BaseEstimator):
     refit: bool | str = "auto"
     groups: Any = "auto"
     fdr: float | None = None
-    noise: str = "constant"
-    interval: str = "posterior"
     n_replicates: int = 3
     n_draws: int = 100
     n_jobs: int | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: bool = False
+    # what one of the two estimators alone can be given
+    noise, interval, class_weight = "constant", "posterior", cast(Any, None)
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        whole = inspect.signature(cls.__init__)  # else it would be that of __new__
+        cls.__signature__ = whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        names = inspect.signature(cls.__init__).parameters
+        passes_on = any(one.kind is one.VAR_KEYWORD for one in names.values())
+        if not passes_on and (unknown := sorted(given.keys() - names)):
+            takes = ", ".join(cls._get_param_names())
+            raise TypeError(f"{cls.__name__} does not know {', '.join(unknown)}. It takes {takes}.")
+        return super().__new__(cls)
 
     def _count(self, name: str) -> int:
         """A setting that counts: 64.0 as 64, while the setting stays as it was given, as scikit-learn asks."""
@@ -78,12 +91,14 @@ class Settings(BaseEstimator):
                 f"random_state is {self.random_state!r}, but it must be an integer from 0 to 2**32 - 1, a "
                 "numpy.random.RandomState, or None."
             ) from error
-        if not is_auto(self.prior_scale):
-            check_scale("prior_scale", cast(float, self.prior_scale))
+        scale: Any = self.prior_scale
+        if not is_auto(scale):
+            check_scale("prior_scale", scale)
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
-        if self.prior_inclusion_probability is not None and not is_auto(self.prior_inclusion_probability):
-            check_open("prior_inclusion_probability", self.prior_inclusion_probability)
+        given = self.prior_inclusion_probability
+        if given is not None and not is_auto(given):
+            check_open("prior_inclusion_probability", given)
         if self.fdr is not None:
             check_open("fdr", self.fdr)
         check_choice("noise", self.noise, ("constant", "heteroscedastic"))
@@ -92,20 +107,19 @@ class Settings(BaseEstimator):
             raise ValueError(f"refit is {self.refit!r}, but it must be True, False or 'auto'.")
 
     def _rate(self) -> float:
-        return self.learning_rate or LEARNING_RATE.get(self.method, USUAL_RATE)
+        return self.learning_rate or (_CHAIN_RATE if self.method == "sghmc" else USUAL_RATE)
 
     def _scale(self) -> float:
         return 1.0 if is_auto(self.prior_scale) else float(self.prior_scale)
 
     def _priors(self, sizes: Sequence[int], rows: int) -> list[float]:
         """Every lambda that is tried: the given one, or that of theory and larger ones; a learned one starts at 0.5."""
-        if self.method == "sghmc" and (
-            self.prior_inclusion_probability is None or is_auto(self.prior_inclusion_probability)
-        ):
+        given = self.prior_inclusion_probability
+        if given is not None and not is_auto(given):
+            return [float(given)]
+        if self.method == "sghmc":
             return [0.5]
-        if self.prior_inclusion_probability is not None and not is_auto(self.prior_inclusion_probability):
-            return [float(self.prior_inclusion_probability)]
-        several = is_auto(self.prior_inclusion_probability) and self.method == "spike_slab"
+        several = given is not None and self.method == "spike_slab"
         return probabilities_to_try(sizes, rows)[: None if several else 1]
 
     def _refit_priors(self, sizes: Sequence[int], rows: int) -> list[float]:
@@ -117,6 +131,23 @@ class Settings(BaseEstimator):
             return self._count("epochs")
         batches = -(-rows // self._count("batch_size"))
         return -(-(_SEARCH_STEPS if searching else _STEPS) // batches)
+
+
+@dataclass(eq=False, repr=False)
+class RegressorSettings(Settings):
+    """What is given to a `SparseRegressor`."""
+
+    _: KW_ONLY
+    noise: str = "constant"
+    interval: str = "posterior"
+
+
+@dataclass(eq=False, repr=False)
+class ClassifierSettings(Settings):
+    """What is given to a `SparseClassifier`."""
+
+    _: KW_ONLY
+    class_weight: dict | str | None = None
 
 
 def probabilities_to_try(sizes: Sequence[int], rows: int) -> list[float]:

@@ -53,6 +53,8 @@ class Variational(nn.Module):
     The prior's inclusion probability may differ by network.
     """
 
+    memory = ("random", "optimizer")  # beside the modules' state, what a saved estimator needs to go on
+
     def __init__(
         self,
         method: str,
@@ -72,9 +74,8 @@ class Variational(nn.Module):
         self.learning_rate = learning_rate
         self.random = generator.get_state()
         self.optimizer: dict[str, Any] | None = None
-        self._start = (
-            float(posterior.weight_logit.detach()[0, 0]) if method == "spike_slab" else 0.0
-        )  # of every log-odds
+        # of every log-odds
+        self._start = float(posterior.weight_logit.detach()[0, 0]) if method == "spike_slab" else 0.0
         self._expected: list[float] = []  # weights that are in, by epoch of the last training
         self._travel = 0.0  # sum of the learning rates of all steps
 
@@ -166,11 +167,3 @@ class Variational(nn.Module):
     def sparsity(self) -> float:
         """Share of weights that are in, in percent."""
         return float(self.stack.posterior.percent_active().mean())
-
-    def memory(self) -> dict[str, Any]:
-        """Beside the modules' state, what a saved estimator needs to go on."""
-        return {"random": self.random, "optimizer": self.optimizer}
-
-    def remember(self, memory: dict[str, Any]) -> None:
-        """Take over what `memory` gave."""
-        self.random, self.optimizer = memory["random"], memory["optimizer"]

@@ -15,16 +15,12 @@ Metric = TypeVar("Metric", bound=Callable[..., Any])
 
 def of_arrays(metric: Metric) -> Metric:
     """The metric, of NumPy's arrays and of lists too."""
-
     parameters = inspect.signature(metric).parameters
     arrays = {name for name, one in parameters.items() if "Tensor" in str(one.annotation)}
 
     def tensor(name: str, value: Any) -> Any:
-        if (
-            name not in arrays
-            or isinstance(value, Tensor)
-            or not (isinstance(value, list | tuple) or hasattr(value, "__array__"))
-        ):
+        given = isinstance(value, list | tuple) or hasattr(value, "__array__")
+        if name not in arrays or isinstance(value, Tensor) or not given:
             return value
         # a copy, in double precision where Python's numbers are, whatever the strides and the order of bytes
         array = np.array(value, order="C")
@@ -103,8 +99,3 @@ def check_distributions(probabilities: Tensor, labels: Tensor | None = None) -> 
 def floating(values: Tensor) -> Tensor:
     """Whole numbers as float64, all else as it is."""
     return values if values.is_floating_point() else values.double()
-
-
-def mean_over(values: Tensor, dim: Dims) -> Tensor:
-    """The mean over some dimensions; over all for None."""
-    return values.mean() if dim is None else values.mean(dim=dim)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_non_negative, check_probability
-from bnnlib.metrics._arguments import Dims, check_finite, check_same_shape, mean_over, of_arrays
+from bnnlib.metrics._arguments import Dims, check_finite, check_same_shape, of_arrays
 
 
 @of_arrays
@@ -34,7 +34,7 @@ def rmse(prediction: Tensor, target: Tensor, dim: Dims = None) -> Tensor:
         check_same_shape("prediction", prediction, "target", target)
         check_finite("prediction", prediction)
         check_finite("target", target)
-    return mean_over((prediction.double() - target.double()).square(), dim).sqrt()
+    return (prediction.double() - target.double()).square().mean(dim=dim).sqrt()
 
 
 @of_arrays
@@ -116,7 +116,7 @@ def coverage(
     low, high = central_interval(draws, level)
     inside = ((target >= low) & (target <= high)).double()
     # a band of NaN holds nothing, and so would count as an honest miss
-    return 100.0 * mean_over(inside.masked_fill((low + high + target).isnan(), math.nan), dim)
+    return 100.0 * inside.masked_fill((low + high + target).isnan(), math.nan).mean(dim=dim)
 
 
 @of_arrays
@@ -155,7 +155,7 @@ def crps(draws: Tensor, target: Tensor, noise_scale: float = 0.0, dim: Dims = No
     error = _mean_absolute(draws - target, noise_scale).mean(dim=0)
     apart = [_mean_absolute(draws - draw, 2.0**0.5 * noise_scale).mean(dim=0) for draw in draws]
     spread = torch.stack(apart).mean(dim=0)
-    return mean_over(error - 0.5 * spread, dim)
+    return (error - 0.5 * spread).mean(dim=dim)
 
 
 def _wide(draws: Tensor) -> Tensor:

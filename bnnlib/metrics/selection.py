@@ -6,12 +6,11 @@ from torch import Tensor
 from bnnlib.metrics._arguments import Dims, check_same_shape, of_arrays
 
 
-def _rate(wrong: Tensor, group: Tensor, dim: Dims, none: str) -> Tensor:
-    among, shape = torch.broadcast_tensors(wrong & group, group)
-    counts = [mask.sum() if dim is None else mask.sum(dim=dim) for mask in (among, shape)]
-    if not counts[1].all():
+def _rate(wrong: Tensor, group: Tensor, dim: Dims, none: str = "") -> Tensor:
+    among, whole = (mask.sum(dim=dim) for mask in torch.broadcast_tensors(wrong & group, group))
+    if none and not whole.all():
         raise ValueError(f"{none} Pass the teacher's inputs.")
-    return 100.0 * counts[0].double() / counts[1]
+    return 100.0 * among.double() / whole.clamp_min(1)
 
 
 def _check_selection(selected: Tensor, relevant: Tensor, dim: Dims) -> None:
@@ -73,6 +72,4 @@ def false_discovery_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -
         50.0
     """
     _check_selection(selected, relevant, dim)
-    selected, relevant = torch.broadcast_tensors(selected, relevant)
-    wrong, among = ((mask.sum() if dim is None else mask.sum(dim=dim)) for mask in (selected & ~relevant, selected))
-    return 100.0 * wrong.double() / among.clamp_min(1)
+    return _rate(~relevant, selected, dim)

@@ -121,7 +121,5 @@ def _slope(gaps: Tensor, temperature: float) -> float:
 
 def _warn(reason: str, temperature: float, advice: str = _MORE_ROWS) -> None:
     warnings.warn(
-        f"{reason}; {temperature:g}, the end of the range, is returned. {advice}",
-        RuntimeWarning,
-        stacklevel=3,
+        f"{reason}; {temperature:g}, the end of the range, is returned. {advice}", RuntimeWarning, stacklevel=3
     )

@@ -25,17 +25,14 @@ write_atomic(sys.argv[1], b"half")
 
 
 @pytest.fixture
-def writer(tmp_path):
+def writer(tmp_path, root):
     """A process that is in the middle of writing `run.pt`."""
     command = [sys.executable, "-c", WRITER, str(tmp_path / "run.pt")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": _root()}) as one:
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as one:
         assert one.stdout.readline() == "writing\n"
         yield one
         one.kill()
-
-
-def _root() -> str:
-    return str(Path(__file__).parents[2])
 
 
 def unfinished(folder: Path) -> list[str]:

@@ -250,13 +250,15 @@ def test_where_triton_fails_one_warning_says_why(fresh):
     assert len(said) == 1
 
 
-def test_a_step_may_be_a_tensor():
+def test_a_step_may_be_a_tensor_and_ranks_have_draws_of_their_own():
     layer, x = LAYERS["gaussian"](), torch.ones(1, 33)
     outputs = []
     for step in (7, torch.tensor(7), torch.tensor([7])):
         with redraw(layer, seed=1, step=step):
             outputs.append(layer(x))
     assert torch.equal(outputs[0], outputs[1]) and torch.equal(outputs[0], outputs[2])
+    with redraw(layer, seed=1, step=7, rank=1):
+        assert not torch.equal(layer(x), outputs[0])
     for wrong in (torch.tensor(7.0), torch.tensor([1, 2])):
         with pytest.raises(ValueError, match=r"step is a tensor of . numbers in torch\..*one number in torch.int64"):
             redraw(layer, seed=1, step=wrong)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.contest import METHODS, GaussianNoise, Method, Predictor, Problem, Range, descend, predictive_nll
+from bnnlib.contest import METHODS, GaussianNoise, Method, Predictor, Problem, Range, predictive_nll
 from bnnlib.contest.method import UnsuitableError
 from bnnlib.models import mlp
 from tests.refused import refusals
@@ -145,15 +145,6 @@ def test_trials_begin_with_the_default_and_are_the_same_each_time():
     for name, one in method.box.items():
         assert all(one.low <= trial[name] <= one.high for trial in trials)
     assert method.trials(1) == trials[:1]
-
-
-def test_a_method_of_ones_own_is_a_function():
-    def train(network, problem, steps, seed, lr):
-        descend(network, problem, steps, seed, torch.optim.SGD(network.parameters(), lr))
-        return Predictor(network, problem)
-
-    predictor = Method("own", train, {"lr": Range(0.1, 0.01, 1.0)}).fit(network(), regression(), 50)
-    assert predictor.predict(torch.zeros(2, 6)).shape == (1, 2, 1)
 
 
 def test_the_noise_stays_where_nothing_is_learned_and_the_loss_is_the_density():

@@ -5,6 +5,7 @@ import numpy as np
 # 1,000 steps at three times the usual rate: enough for three strong inputs of eight and a network of six units
 QUICK = {"hidden": (6,), "epochs": 1000, "batch_size": 300, "learning_rate": 0.03, "random_state": 0}
 QUICK |= {"prior_inclusion_probability": None, "refit": True, "n_replicates": 1}  # one candidate, one start
+SHORT = {"epochs": 60, "batch_size": 64, "learning_rate": 0.03, "random_state": 0}
 
 
 def table(rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -33,15 +33,6 @@ def test_draws_average_to_the_probabilities(classifier):
     np.testing.assert_allclose(draws.mean(axis=0), classifier.predict_proba(x))
 
 
-@pytest.mark.slow
-def test_three_classes_of_numbers():
-    x, labels = classes(names=(10, 20, 30))
-    model = SparseClassifier(**QUICK).fit(x, labels)
-    assert model.predict_proba(x).shape == (300, 3) and model.classes_.tolist() == [10, 20, 30]
-    # chance is a third
-    assert model.score(*classes(seed=3, names=(10, 20, 30))) > 0.7
-
-
 def test_partial_fit_knows_classes_that_come_later():
     x, labels = classes()
     one = labels == "no"

@@ -5,8 +5,8 @@ import pytest
 
 from bnnlib.estimators import SparseRegressor
 from bnnlib.estimators.conformal import Conformal
+from tests.bnnlib.estimators.tables import SHORT
 
-SHORT = {"epochs": 60, "batch_size": 64, "learning_rate": 0.03, "hidden": "auto", "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 

@@ -11,8 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bnnlib.estimators import METHODS, ConvergenceWarning, SelectionWarning, SparseClassifier, SparseRegressor
 from bnnlib.estimators.folds import Folds, Held
-
-SHORT = {"epochs": 60, "batch_size": 64, "learning_rate": 0.03, "random_state": 0}
+from tests.bnnlib.estimators.tables import SHORT
 
 LONG = SHORT | {"epochs": 200}  # 1,000 steps of 300 rows
 
@@ -175,13 +174,11 @@ def test_noise_above_the_spread_of_the_target_is_told(monkeypatch):
         "bnnlib.estimators.regressor.SparseRegressor._end", lambda self: setattr(self, "noise_scale_", 3.0 * y.std())
     )
     # a linear model has neither epochs nor a rate, and nobody is sent to the method that is set
+    network = {"hidden": (4,), "refit": False, "prior_inclusion_probability": 0.1}
     for settings, advice in (
         ({}, r"\. Collect more rows\.$"),
-        (
-            {"hidden": (4,), "refit": False, "prior_inclusion_probability": 0.1},
-            r"Lower .*, now 0\.03, or raise epochs\.$",
-        ),
-        ({"hidden": (4,), "method": "gaussian"}, r"raise epochs, or take method='spike_slab'\.$"),
+        (network, r"Lower .*, now 0\.03, or raise epochs\.$"),
+        (network | {"method": "gaussian"}, r"raise epochs, or take method='spike_slab'\.$"),
     ):
         with pytest.warns(UserWarning, match=rf"is above the standard deviation of y.*{advice}"):
             SparseRegressor(**SHORT, **settings).fit(x, y)
@@ -217,6 +214,7 @@ def test_what_was_not_measured_is_not_said():
 def test_an_interrupted_fit_leaves_what_was_there(monkeypatch):
     x, y = sparse_rows(100, 3, 2, 1.0, 0)
     model = SparseRegressor(**SHORT, hidden=(4,), refit=False, prior_inclusion_probability=0.1).fit(x, y)
+    assert model.network_.stack.replicates == 3  # more starts than one by default
     before, chosen = model.predict(x), vars(model).copy()
 
     def stop(*_, **__):
@@ -231,13 +229,6 @@ def test_an_interrupted_fit_leaves_what_was_there(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(x, y)
     assert not hasattr(fresh, "network_") and not hasattr(fresh, "n_features_in_")
-
-
-def test_more_starts_than_one_by_default_and_their_spread():
-    x, y = sparse_rows(80, 4, 1, 1.0, 0)
-    model = SparseRegressor(**SHORT, hidden=(4,), refit=False, prior_inclusion_probability=0.1).fit(x, y)
-    assert model.network_.stack.replicates == 3 and model.inclusion_spread_.shape == (4,)
-    assert ((model.inclusion_spread_ >= 0) & (model.inclusion_spread_ <= 1)).all()
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from bnnlib.estimators.ascent import Ascent, ascend
 from bnnlib.estimators.groups import group_numbers, members
 from bnnlib.estimators.likelihoods import SharedGaussian
 from bnnlib.estimators.linear import Linear
+from bnnlib.estimators.rows import Rows
 from bnnlib.replicates import Layout
 from tests.bnnlib.estimators.tables import QUICK
 
@@ -85,7 +86,7 @@ def expected_bound(fit: Ascent, x, y, probability, slab):
 def test_the_bound_of_groups_is_that_of_all_states():
     x, y = small()
     probability, slab = np.array([0.3]), np.array([0.7])
-    fit = ascend(x, y, 0, np.ones((1, 30)), probability, slab, np.arange(3), GROUPS)
+    fit = ascend(Rows(x, y, 0, np.ones(30)), probability, slab, np.arange(3), GROUPS)
     assert fit.inclusion[0, 0, 0] == fit.inclusion[0, 0, 2] and fit.inclusion[0, 0, 3] == fit.inclusion[0, 0, 4]
     assert fit.evidence[0] == pytest.approx(expected_bound(fit, x, y, 0.3, 0.7), rel=1e-10)
     # where ascent ends no indicator and no mean of the group can do better
@@ -95,29 +96,21 @@ def test_the_bound_of_groups_is_that_of_all_states():
         assert expected_bound(fit._replace(**{name: moved}), x, y, 0.3, 0.7) < fit.evidence[0]
 
 
-def test_groups_of_one_are_no_groups():
-    x, y = small()
-    arguments = x, y, 0, np.ones((1, 30)), np.array([0.3]), np.array([0.7]), np.arange(5)
-    for ours, plain in zip(ascend(*arguments, [np.array([j]) for j in range(5)]), ascend(*arguments), strict=True):
-        assert np.array_equal(ours, plain)
-
-
 @pytest.mark.slow
 def test_draws_switch_groups_and_have_the_moments_of_the_ascent():
     x, y = small(rows=12)
     generator = torch.Generator().manual_seed(0)
     layout = Layout((5, 1), 1)
     network = Linear(layout, SharedGaussian(1), "relu", 0.01, 0.3, 0.5, generator, groups=GROUPS)
-    network.ascend(x, y, 0, np.ones(12), 0)
+    network.ascend(Rows(x, y, 0, np.ones(12)), 0)
     weights, biases = zip(*(layers[0] for layers, _ in network.draws(20_000, generator)), strict=True)
     weight, bias = torch.cat(weights)[:, 0].numpy(), torch.cat(biases)[:, 0].numpy()
     for some in GROUPS:
         assert np.ptp((weight[:, some] != 0.0).astype(int), axis=1).max() == 0  # all of a group or none
     f = weight @ x.T + bias
     # the ascent is found again in the network's parameters, in float32
-    fit = ascend(
-        x, y, 0, np.ones((1, 12)), np.array([0.3]), np.array([0.5]), np.random.default_rng(0).permutation(3), GROUPS
-    )
+    settings, order = (np.array([0.3]), np.array([0.5])), np.random.default_rng(0).permutation(3)
+    fit = ascend(Rows(x, y, 0, np.ones(12)), *settings, order, GROUPS)
     mean, variance = (part[0, 0] for part in fit.moments(x, GROUPS))
     error = np.sqrt(variance / len(f))
     assert np.abs(f.mean(axis=0) - mean).max() < 5.0 * error.max()

@@ -15,8 +15,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from bnnlib.estimators import SparseClassifier, SparseRegressor, predict_interval
 from bnnlib.estimators.promises import p_values
+from tests.bnnlib.estimators.tables import SHORT
 
-SHORT = {"epochs": 60, "batch_size": 64, "learning_rate": 0.03, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
@@ -38,6 +38,7 @@ def test_it_is_a_selector(rows, fitted):
     assert fitted.get_support(indices=True).tolist() == [1, 4]
     np.testing.assert_array_equal(fitted.transform(x), x[["b", "e"]])
     assert fitted.get_feature_names_out().tolist() == ["b", "e"] == fitted.selected_features_.tolist()
+    assert fitted.sample_posterior(x[:5], 10).shape == (30, 5)  # three networks by default
     model = make_pipeline(SparseRegressor(**SHORT), LinearRegression()).fit(*rows)
     assert model[-1].coef_ == pytest.approx([3.0, -2.0], abs=0.2)
 

@@ -275,13 +275,6 @@ def test_three_classes_ask_whether_the_likeliest_is_right():
     assert plot_calibration(model, x, y, target="b").get_xlabel() == "probability of 'b'"
 
 
-@pytest.mark.parametrize(
-    ("hits", "rows", "low", "high"), [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634)]
-)
-def test_wilson(hits, rows, low, high):
-    np.testing.assert_allclose(wilson([hits], [rows])[0], [low, high], atol=1e-4)  # as tabulated
-
-
 # refusals
 
 
@@ -302,7 +295,10 @@ REFUSED = [  # of a regressor and a classifier that are fitted
     (lambda r, c: plot_dependence(r, X * np.nan, 1), r"features has 'input 1', of which every value is missing"),
     (lambda r, c: plot_dependence(c, X, 1, target="maybe"), "target is 'maybe'"),
     (lambda r, c: plot_calibration(Says(), X[:2, :1] * 0.0, ["no", "maybe"]), "y has the label 'maybe'"),
-    (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), "X has 3 rows and y has 2"),
+    (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), r"inconsistent .*\[3, 2\]"),
+    (lambda r, c: plot_calibration(r, X[:2], [1e3, np.nan]), "y contains NaN"),
+    (lambda r, c: plot_calibration(r, X[:2], np.zeros((2, 2))), "y has 2 outputs"),
+    (lambda r, c: plot_calibration(r, X[:2], np.zeros(2), level=95), "level is 95, but it must be a share"),
 ]
 
 

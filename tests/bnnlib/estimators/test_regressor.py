@@ -3,8 +3,8 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -71,18 +71,6 @@ def test_rows_do_not_depend_on_the_chunk_they_come_in(regressor, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-@pytest.mark.slow
-def test_names_of_a_data_frame_and_replicates_that_are_one_stack():
-    x, y = table()
-    frame = pd.DataFrame(x, columns=[f"col{j}" for j in range(8)])
-    model = SparseRegressor(**QUICK | {"n_replicates": 3}).fit(frame, pd.Series(y))
-    assert model.network_.stack.replicates == 3 and model.sample_posterior(frame[:5], 10).shape == (30, 5)
-    assert model.selected_features_.tolist() == ["col1", "col4", "col6"]
-    assert model.feature_names_in_.tolist() == list(frame.columns)
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(frame[frame.columns[::-1]])
-
-
 @pytest.mark.filterwarnings("ignore::bnnlib.estimators.ConvergenceWarning")
 def test_the_seed_decides_everything():
     x, y = table()
@@ -122,9 +110,7 @@ def test_a_training_that_is_too_short_says_so():
     assert "Raise epochs" in str(caught[0].message) and caught[0].filename == __file__
 
 
-def test_one_thread_or_two_give_threads_back(regressor):
-    import torch
-
+def test_one_thread_or_two_give_threads_back():
     before = torch.get_num_threads()
     x, y = table(rows=30)
     SparseRegressor(**QUICK | {"epochs": 2, "method": "gaussian", "n_jobs": -1}).fit(x, y).predict(x)

@@ -10,8 +10,7 @@ from bnnlib.estimators import SparseRegressor
 @pytest.mark.slow
 # one chain of SGHMC misses an input from one start in four, whatever the code's version; the average of four does not
 @pytest.mark.parametrize(
-    ("method", "epochs", "replicates"),
-    [("gaussian_spike_slab", None, 1), ("horseshoe", 300, 1), ("sghmc", None, 4)],
+    ("method", "epochs", "replicates"), [("gaussian_spike_slab", None, 1), ("horseshoe", 300, 1), ("sghmc", None, 4)]
 )
 def test_the_other_methods_that_select_find_the_five_and_the_noise(method, epochs, replicates):
     x, y = friedman(3000, 0)

@@ -14,23 +14,22 @@ from chapters.batch_statistics import formulas
 from tests.seeded import normal, seeded
 
 
-def rows(seed: int = 0, n: int = 400, classes: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    logits = 2.0 * torch.randn(n, classes, generator=generator, dtype=torch.float64)
-    return logits, torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)
+def rows(seed: int = 0, n: int = 2000, temperature: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of five classes, and labels that they predict at a temperature."""
+    generator = seeded(seed)
+    logits = 3.0 * torch.randn(n, 5, generator=generator, dtype=torch.float64)
+    return logits, torch.multinomial((logits / temperature).softmax(dim=1), 1, generator=generator).squeeze(1)
 
 
 def test_scores_of_a_classifier_agree_with_torch():
+    assert metrics.nll(torch.tensor([[1.0, 0.0]]), torch.tensor([1])) == math.inf  # of an impossible label
     logits, labels = rows()
     probabilities = logits.softmax(dim=1)
     assert metrics.nll(probabilities, labels) == pytest.approx(float(F.cross_entropy(logits, labels)), rel=1e-12)
     one_hot = F.one_hot(labels, 5).double()
-    assert metrics.brier(probabilities, labels) == pytest.approx(
-        float((probabilities - one_hot).square().sum(1).mean())
-    )
-    assert metrics.accuracy(logits, labels) == pytest.approx(
-        100.0 * float((logits.argmax(1) == labels).double().mean())
-    )
+    squares, right = (probabilities - one_hot).square().sum(1), (logits.argmax(1) == labels).double()
+    assert metrics.brier(probabilities, labels) == pytest.approx(float(squares.mean()))
+    assert metrics.accuracy(logits, labels) == pytest.approx(100.0 * float(right.mean()))
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
@@ -64,10 +63,6 @@ def test_probabilities_of_bfloat16_sum_to_one_as_far_as_they_can():
     assert metrics.nll(rounded, labels) == pytest.approx(metrics.nll(logits.softmax(dim=1), labels), rel=1e-2)
 
 
-def test_nll_of_an_impossible_label_is_infinite():
-    assert metrics.nll(torch.tensor([[1.0, 0.0]]), torch.tensor([1])) == math.inf
-
-
 def test_ece_in_bins_of_equal_mass():
     # confidences .6, .7, .8, .9; the first two are wrong, the others right: two bins of two rows
     top = torch.tensor([0.9, 0.6, 0.8, 0.7])
@@ -76,7 +71,7 @@ def test_ece_in_bins_of_equal_mass():
     assert found == pytest.approx(100.0 * 0.5 * (0.65 + 0.15), rel=1e-5)
 
 
-def test_arrays_and_lists_are_tensors_too():
+def test_arrays_and_lists_are_tensors_too_with_their_digits_and_their_order():
     logits, labels = rows()
     probabilities = logits.softmax(dim=1)
     assert metrics.nll(probabilities.numpy(), labels=labels.numpy()) == metrics.nll(probabilities, labels)
@@ -84,15 +79,10 @@ def test_arrays_and_lists_are_tensors_too():
     unsigned = labels.numpy().astype("u2")
     assert metrics.accuracy(pd.DataFrame(probabilities), unsigned) == metrics.accuracy(probabilities, labels)
     assert metrics.rmse(np.ones(3, ">f8"), (1.0, 1.0, 1.0)) == 0.0
-    assert metrics.rmse([0.0, 0.0], [3.0, 3.0]) == 3.0
-
-
-def test_discoveries_that_are_false():
-    selected = torch.tensor([[True, True, True, False], [False] * 4])
-    relevant = torch.tensor([True, False, False, True])
-    rates = metrics.false_discovery_rate(selected, relevant, dim=1)
-    assert rates.tolist() == pytest.approx([200.0 / 3.0, 0.0])  # nothing selected, nothing false
-    assert float(metrics.false_discovery_rate(selected[0], relevant)) == pytest.approx(200.0 / 3.0)
+    assert metrics.rmse([1.0, 2.0, 5.0], [1.0, 4.0, 1.0]) == pytest.approx(math.sqrt(20 / 3))
+    assert metrics.rmse([16777217.0], [16777216.0]) == 1.0  # the same in single precision
+    some = np.arange(4.0).reshape(2, 2)
+    assert metrics.rmse(some[::-1], some, dim=[0, 1]) == 2.0
 
 
 @pytest.mark.parametrize("shapes", [((2, 1), (3,)), ((3,), (2, 3)), ((1, 3), (2, 1)), ((2, 3), (3,))])
@@ -105,10 +95,12 @@ def test_masks_broadcast_in_every_rate(shapes):
 
 
 def test_error_rates_of_each_network():
-    relevant = torch.tensor([True, True, False])
-    selected = torch.tensor([[True, False, True], [False, False, False]])
+    relevant = torch.tensor([True, False, False, True])
+    selected = torch.tensor([[True, True, True, False], [False] * 4])
     assert metrics.false_positive_rate(selected, relevant, dim=1).tolist() == [100.0, 0.0]
     assert metrics.false_negative_rate(selected, relevant, dim=1).tolist() == [50.0, 100.0]
+    found = metrics.false_discovery_rate(selected, relevant, dim=1)
+    assert found.tolist() == pytest.approx([200.0 / 3.0, 0.0])  # nothing selected, nothing false
     assert float(metrics.false_positive_rate(selected[0], relevant)) == 100.0
 
 
@@ -126,32 +118,22 @@ def test_roc_area_sees_ranks_only():
 
 
 def test_entropy_splits_into_what_stays_and_what_the_draws_disagree_about():
-    sure_but_split = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]])
-    total, aleatoric, epistemic = metrics.entropy_split(sure_but_split)
-    assert total.item() == pytest.approx(math.log(2)) and aleatoric.item() == 0.0
-    assert epistemic.item() == pytest.approx(math.log(2))
-    agreed = torch.full((5, 3, 4), 0.25)
-    total, aleatoric, epistemic = metrics.entropy_split(agreed)
-    torch.testing.assert_close(total, aleatoric)
-    assert total.shape == (3,) and (epistemic == 0).all()
-
-
-def test_rmse_by_hand():
-    found = metrics.rmse(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 4.0, 1.0]))
-    assert found == pytest.approx(math.sqrt(20 / 3))
+    # two draws of three rows: sure but split, agreed, and sure in one draw alone
+    draws = torch.tensor([[[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]])
+    total, aleatoric, epistemic = metrics.entropy_split(draws)
+    assert total.tolist() == pytest.approx([math.log(2), math.log(2), math.log(4) - 0.75 * math.log(3)])
+    assert aleatoric.tolist() == pytest.approx([0.0, math.log(2), math.log(2) / 2])
+    assert torch.equal(epistemic, total - aleatoric)
 
 
 def test_each_network_of_a_stack_has_its_own():
-    generator = torch.Generator().manual_seed(0)
-    prediction, target = torch.randn(3, 7, 1, generator=generator), torch.randn(7, 1, generator=generator)
-    draws = torch.randn(20, 3, 7, 1, generator=generator)
+    prediction, target, draws = normal(3, 7, 1, seed=0), normal(7, 1, seed=1), normal(20, 3, 7, 1, seed=2)
     prediction[1, 0] = math.nan  # one that has diverged spoils only itself
     errors, shares = metrics.rmse(prediction, target, dim=(1, 2)), metrics.coverage(draws, target, 0.5, dim=(1, 2))
     assert errors.shape == shares.shape == (3,) and errors[1].isnan()
     for r in (0, 2):
-        assert errors[r] == metrics.rmse(prediction[r], target) and shares[r] == metrics.coverage(
-            draws[:, r], target, 0.5
-        )
+        assert errors[r] == metrics.rmse(prediction[r], target)
+        assert shares[r] == metrics.coverage(draws[:, r], target, 0.5)
     low, high = metrics.central_interval(draws, 0.5, dim=0)
     assert torch.equal(100.0 * ((low <= target) & (target <= high)).double().mean(dim=(1, 2)), shares)
 
@@ -184,12 +166,9 @@ def test_bands_of_draws_of_any_type(dtype):
 
 
 def test_predictive_coverage_adds_the_noise():
-    generator = torch.Generator().manual_seed(2)
-    mean = torch.zeros(2000)
-    y = torch.randn(2000, generator=generator)
-    draws = mean.expand(1000, 2000) + 1e-3 * torch.randn(1000, 2000, generator=generator)
+    y, draws = normal(2000, seed=2), 1e-3 * normal(1000, 2000, seed=3)
     assert metrics.coverage(draws, y) < 1.0  # the draws know nothing of the noise
-    assert metrics.coverage(draws, y, noise_scale=1.0, generator=generator) == pytest.approx(95.0, abs=1.5)
+    assert metrics.coverage(draws, y, noise_scale=1.0, generator=seeded(4)) == pytest.approx(95.0, abs=1.5)
 
 
 def test_crps_of_a_normal_and_of_draws_alone():
@@ -204,19 +183,6 @@ def test_crps_of_a_normal_and_of_draws_alone():
     alone = metrics.crps(draws, torch.tensor([0.2]))
     assert float(alone) == pytest.approx(0.5 * (1.2 + 0.3) - 0.375)
     assert metrics.crps(torch.zeros(2, 4, 3), torch.zeros(4, 3), dim=1).shape == (4,)
-
-
-def test_lists_and_arrays_keep_their_digits_and_their_order():
-    assert metrics.rmse([16777217.0], [16777216.0]) == 1.0  # the same in single precision
-    some = np.arange(4.0).reshape(2, 2)
-    assert metrics.rmse(some[::-1], some, dim=[0, 1]) == 2.0
-
-
-def scaled(seed=0, n=2000, classes=5, temperature=1.0):
-    generator = torch.Generator().manual_seed(seed)
-    logits = 3.0 * torch.randn(n, classes, generator=generator, dtype=torch.float64)
-    labels = torch.multinomial((logits / temperature).softmax(dim=1), 1, generator=generator).squeeze(1)
-    return logits, labels
 
 
 def loss(logits, labels, temperature):
@@ -235,7 +201,7 @@ def test_two_classes_with_one_gap_have_a_closed_form(gap, right):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_is_the_minimum_that_scipy_finds(seed):
-    logits, labels = scaled(seed, n=200, temperature=1.0 + seed)
+    logits, labels = rows(seed, n=200, temperature=1.0 + seed)
     found = minimize_scalar(lambda t: loss(logits, labels, math.exp(t)), bounds=(-4, 4), method="bounded")
     # a minimum can be found from its values only to the root of the rounding error
     assert metrics.fit_temperature(logits, labels) == pytest.approx(math.exp(found.x), rel=1e-4)
@@ -244,23 +210,23 @@ def test_it_is_the_minimum_that_scipy_finds(seed):
 
 
 def test_probabilities_and_their_logits_are_the_same():
-    logits, labels = scaled(temperature=2.0)
+    logits, labels = rows(temperature=2.0)
     probabilities = logits.softmax(dim=1)
     best = metrics.fit_temperature(probabilities, labels, given="probabilities")
     assert best == pytest.approx(metrics.fit_temperature(logits, labels), rel=1e-12)
 
 
 def test_it_mends_an_overconfident_classifier_and_keeps_its_choices():
-    logits, labels = scaled(n=20_000)
+    logits, labels = rows(n=20_000)
     sharp = 4.0 * logits
     mended = metrics.apply_temperature(sharp, metrics.fit_temperature(sharp, labels))
     assert metrics.ece(sharp.softmax(dim=1), labels) > 10.0
-    assert metrics.ece(mended, labels) < 1.5  # sampling noise of 15 bins with about 1,300 scaled each
+    assert metrics.ece(mended, labels) < 1.5  # sampling noise of 15 bins with about 1,300 rows each
     assert torch.equal(mended.argmax(dim=1), sharp.argmax(dim=1))
 
 
 def test_extreme_scores_stay_finite():
-    logits, labels = scaled(temperature=2.0)
+    logits, labels = rows(temperature=2.0)
     for factor in (1e-3, 10.0):
         assert metrics.fit_temperature(factor * logits, labels) == pytest.approx(
             factor * metrics.fit_temperature(logits, labels), rel=1e-10

@@ -8,23 +8,12 @@ from torch import nn
 
 from bnnlib.functional import num_network_parameters
 from bnnlib.models import mlp
-from bnnlib.nn import SpikeSlabLinear, mean_weights
 
 
 def test_widths_activations_and_size():
     model = mlp((784, 512, 512, 10), "tanh")
     assert [type(module).__name__ for module in model] == ["Linear", "Tanh", "Linear", "Tanh", "Linear"]
     assert sum(p.numel() for p in model.parameters()) == num_network_parameters((784, 512, 512, 10))
-
-
-def test_a_linear_model_has_no_activation():
-    assert [type(module).__name__ for module in mlp((3, 1))] == ["Linear"]
-
-
-def test_flatten_takes_images():
-    model = mlp((784, 10), layer=SpikeSlabLinear, flatten=True, prior_inclusion_probability=0.5)
-    with mean_weights(model):
-        assert model(torch.zeros(3, 1, 28, 28)).shape == (3, 10)
 
 
 def test_initial_weights_have_pytorchs_spread():
