@@ -35,9 +35,6 @@ def _verify(names: list[str]) -> int:
         try:
             datasets.fingerprint(name)
             print(f"{name:<16} verified")
-        except datasets.UnknownDatasetError as error:
-            print(f"bnnlib: {error}", file=sys.stderr)
-            return 2
         except (OSError, RuntimeError, ValueError) as error:
             print(f"bnnlib: {error}", file=sys.stderr)
             damaged = True
@@ -45,9 +42,7 @@ def _verify(names: list[str]) -> int:
 
 
 def _data(names: list[str], verify: bool = False) -> int:
-    if verify:
-        return _verify(names)
-    if not names:
+    if not names and not verify:
         for name in datasets.names():
             print(f"{name:<16} {'here' if datasets.available(name) else 'not fetched'}")
         return 0
@@ -57,6 +52,8 @@ def _data(names: list[str], verify: bool = False) -> int:
     except datasets.UnknownDatasetError as error:
         print(f"bnnlib: {error}", file=sys.stderr)
         return 2
+    if verify:
+        return _verify(names)
     for name in names:
         try:
             datasets.fetch(name)

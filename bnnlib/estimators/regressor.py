@@ -232,14 +232,16 @@ class SparseRegressor(RegressorMixin, SparseEstimator, RegressorSettings):
         """Variance of y, in squared units: (total, aleatoric, epistemic), the noise's and that of E[y | x, weights].
 
         Raises:
-            OverflowError: y varies so much that its squares are no floating-point numbers.
+            ArithmeticError: y varies so much, or so little, that its squares are no floating-point numbers.
         """
         X, parts = self._new_rows(X), []
-        if (largest := np.max(self.target_scale_)) > np.sqrt(np.finfo(float).max):
-            raise OverflowError(
-                f"y has a standard deviation of {largest:.3g}, the square of which is no floating-point number. Fit y "
-                "in a larger unit, or ask for predict(X, return_std=True)."
-            )
+        least, most = np.sqrt([np.finfo(float).tiny, np.finfo(float).max])
+        for scale in np.ravel(self.target_scale_):
+            if not least < scale < most:
+                raise ArithmeticError(
+                    f"y has a standard deviation of {scale:.3g}, the square of which is no floating-point number. Fit y "
+                    "in another unit, or ask for predict(X, return_std=True)."
+                )
         for draws, scale in self._functions(X, self._count("n_draws"), self.seed_):
             spread = draws.var(dim=0, correction=0)
             parts.append((scale.square().mean(dim=0).expand_as(spread), spread))

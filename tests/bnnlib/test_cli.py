@@ -58,7 +58,7 @@ def test_data_is_verified_and_damage_is_named(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert "verified" in out and "mnist is damaged" in err
     monkeypatch.undo()
-    assert main(["data", "--verify", "mnits"]) == 2
+    assert main(["data", "--verify", "digits", "mnits"]) == 2
 
 
 def test_types_are_said_to_be_there():
