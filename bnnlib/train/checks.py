@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._callbacks import Callback, Run
+from bnnlib._callbacks import Callback
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.optim.ivon import IVON
-from bnnlib.posteriors.settings import PersistentSettings
 from bnnlib.train.probes import adds_up, pairs_all
 
 
@@ -160,54 +159,6 @@ def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor,
 def _broadcast(outputs: Tensor, y: Tensor) -> bool:
     pairs = zip(outputs.shape[::-1], y.shape[::-1], strict=False)
     return all(a == b or 1 in (a, b) for a, b in pairs)
-
-
-def settings_of(model: nn.Module) -> dict[str, dict[str, Any]]:
-    """The settings of all layers that have some, above all of their priors."""
-    layers = {name: one for name, one in model.named_modules() if isinstance(one, PersistentSettings)}
-    return {
-        name: {key: value.tolist() if isinstance(value := getattr(one, key), Tensor) else value
-               for key in one._all_settings()}
-        for name, one in layers.items()
-    }  # fmt: skip
-
-
-def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str, Any]], rates: list[Any]) -> None:
-    """Refuse the checkpoint of a run with other priors or another kind of optimizer; warn of another rate.
-
-    What a callback or a schedule changes during a run cannot tell runs apart. Checkpoints from before these were in
-    them are taken as they are.
-    """
-    for name, own in settings.items():
-        stored = [there[name] for there in state.get("settings", ()) if name in there]
-        for key, value in own.items():
-            known = [there[key] for there in stored if key in there]
-            if known and value != known[0] == known[-1]:
-                layer = type(run.model.get_submodule(name)).__name__
-                raise ValueError(
-                    f"the checkpoint is of a run in which {name or 'the model'} ({layer}) has {key}={known[0]}, but "
-                    f"this one has {key}={value}: it cannot go on from there. Use the same, or another checkpoint file."
-                )
-    here = type(run.optimizer).__name__
-    if (kind := state.get("optimizer_class", here)) != here:
-        raise ValueError(
-            f"the checkpoint holds the state of {kind}, but this run has {here}, which cannot go on from there. Use "
-            f"{kind}, or another checkpoint file."
-        )
-    now = [float(group["lr"]) for group in state["optimizer"]["param_groups"]]
-    before, given = ([float(rate) for rate in some] for some in (state["initial_rates"], rates))
-    if given != before == now:
-        one, other = (", ".join(f"{rate:g}" for rate in some) for some in (before, given))
-        warn_of_change("lr", one, other, "the run goes on with the first; set it in a callback to change it.")
-
-
-def warn_of_change(name: str, before: Any, given: Any, effect: str) -> None:
-    """Say that a run goes on with another setting than that of its checkpoint."""
-    warnings.warn(
-        f"the checkpoint is of a run in which {name} is {before}, but this one has {given}: {effect} Use another "
-        "checkpoint file to start anew.",
-        stacklevel=6,  # where fit or sample is called
-    )
 
 
 def check_no_posterior(model: nn.Module, sampler: torch.optim.Optimizer) -> None:

@@ -135,9 +135,8 @@ def sample(
     )
     loop.prior = prior
     check_observations(loop.num_data, prior)
-    loop.max_steps = None if max_steps is None else check_count("max_steps", max_steps)
     loop.schedules = {"lr": lr_schedule, "temperature": temperature_schedule}
-    return loop.go(epochs, progress)
+    return loop.go(epochs, progress, max_steps)
 
 
 class _Rows(Callback):
