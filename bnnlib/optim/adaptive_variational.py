@@ -119,8 +119,6 @@ class AdaptiveVariational(Sampler):
     def _check_group(self, group) -> None:
         super()._check_group(group)
         check_non_negative("scale_lr", group["scale_lr"])
-        if not 0.0 <= group["momentum"] < 1.0:
-            raise ValueError(f"momentum is {group['momentum']:g}, but it must be at least 0 and below 1.")
         if self.form == "natural" and not group["scale_lr"] < 1.0:
             raise ValueError(
                 f"scale_lr is {group['scale_lr']:g}, but in the natural form it is gamma, the share of the precision "
@@ -160,9 +158,7 @@ class AdaptiveVariational(Sampler):
             ValueError: the form is "sghmc", whose weights are draws already.
         """
         if self.form != "natural":
-            raise ValueError(
-                "sampled_parameters is of form='natural': with form='sghmc' the weights are draws already."
-            )
+            raise ValueError("sampled_parameters is of form='natural': with 'sghmc' the weights are draws already.")
         means: list[tuple[Tensor, Tensor]] = []
         try:
             with torch.no_grad():
@@ -285,9 +281,6 @@ class AdaptiveVariational(Sampler):
             "The loss must be a mean over the batch. Lower lr (stability needs lr times the scale to be "
             f"below {self.stability_limit(group):g} / largest curvature) or the temperature, or start smaller."
         )
-
-    def stability_limit(self, group) -> float:
-        return 2.0 * (1.0 + group["momentum"])
 
 
 def _full(parameter: Tensor, value: float) -> Tensor:

@@ -25,9 +25,8 @@ class Sampler(torch.optim.Optimizer):
     between steps, by PyTorch's schedulers or by hand.
 
     With `keyed` the noise of a step is a function of a seed, which is drawn once, and of the number of the step, as
-    `bnnlib.nn.redraw` has it: other numbers of the same law. On a CPU a step of `SGHMC` or `SGLD` is then one pass over
-    float32 parameters in C++, which saves most of what a sampler costs beyond a step of Adam; without a compiler
-    the numbers are the same to rounding, and slower.
+    `bnnlib.nn.redraw` has it: other numbers of the same law. On a CPU with a compiler a step of `SGHMC` or `SGLD` is
+    then one pass over float32 parameters in C++, which saves most of what it costs beyond a step of Adam.
 
     Args:
         params: as for any optimizer.
@@ -57,20 +56,17 @@ class Sampler(torch.optim.Optimizer):
         check_generator("generator", generator)
         keep_pages()
         self.steps = 0
-        self.seed: int | None = None  # of noise by key
         super().__init__(params, defaults)
         device = self.param_groups[0]["params"][0].device
         if generator is None:
-            generator = torch.Generator(device)
-            generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
+            generator = torch.Generator(device).manual_seed(int(torch.randint(2**62, (), device="cpu")))
         if generator.device.type != device.type:
             raise ValueError(
                 f"the generator is on {generator.device} and the parameters are on {device}, but the noise is drawn "
                 f"where the parameters are. Pass torch.Generator({str(device)!r})."
             )
         self.generator = generator
-        if keyed:
-            self.seed = new_seed(generator)
+        self.seed = new_seed(generator) if keyed else None  # of noise by key
         self._noise: list[Tensor] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,6 +94,11 @@ class Sampler(torch.optim.Optimizer):
         check_positive("lr", group["lr"])
         check_non_negative("temperature", group["temperature"])
         check_non_negative("weight_decay", group.get("weight_decay", 0.0))
+        if not 0.0 <= group.get("momentum", 0.0) < 1.0:
+            raise ValueError(
+                f"momentum is {group['momentum']:g}, but it must be at least 0 and below 1: 1 - momentum is the "
+                "friction, without which the chain cannot shed the noise it takes in."
+            )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:  # type: ignore[override]  # a tensor, not a number
@@ -195,7 +196,7 @@ class Sampler(torch.optim.Optimizer):
 
     def stability_limit(self, group: dict[str, Any]) -> float:
         """The chain is stable while lr times the largest curvature is below it."""
-        raise NotImplementedError
+        return 2.0 * (1.0 + group.get("momentum", 0.0))
 
     @property
     def kind(self) -> str:
@@ -205,8 +206,7 @@ class Sampler(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides the chain's future: buffers, step count and the generator's state, or the seed."""
         own = {"kind": self.kind, "steps": self.steps, "generator": self.generator.get_state()}
-        state = {**super().state_dict(), **own}
-        return state if self.seed is None else state | {"seed": self.seed}
+        return super().state_dict() | own | ({} if self.seed is None else {"seed": self.seed})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; the chain goes on bit for bit, by key if it was by key.

@@ -69,7 +69,8 @@ def effective_sample_size(draws: Tensor, *, rule: str = "geyer") -> Tensor:
     halves = _halves(draws) if rule == "geyer" else draws
     shape = halves.shape[2:]
     flat = halves.reshape(*halves.shape[:2], -1)
-    return torch.stack([_RULES[rule](flat[..., i]) for i in range(flat.shape[-1])]).reshape(shape)
+    known = [(_known(one), one) for one in flat.unbind(-1)]
+    return torch.stack([_RULES[rule](one) if size is None else size for size, one in known]).reshape(shape)
 
 
 def _checked(draws: Tensor) -> Tensor:
@@ -105,9 +106,6 @@ def _known(chains: Tensor) -> Tensor | None:
 
 
 def _ess_by_threshold(halves: Tensor) -> Tensor:
-    known = _known(halves)
-    if known is not None:
-        return known
     covariance = _autocovariance(halves).mean(dim=0)
     rho = covariance / covariance[0]
     below = (rho <= _CUTOFF).nonzero()
@@ -116,9 +114,6 @@ def _ess_by_threshold(halves: Tensor) -> Tensor:
 
 
 def _ess_by_batch_means(chains: Tensor) -> Tensor:
-    known = _known(chains)
-    if known is not None:
-        return known
     size = math.isqrt(chains.shape[1])
     blocks = chains[:, : chains.shape[1] // size * size].unflatten(1, (-1, size))
     means = blocks.mean(dim=2)
@@ -130,9 +125,6 @@ def _ess_by_batch_means(chains: Tensor) -> Tensor:
 def _ess(halves: Tensor) -> Tensor:
     chains, count = halves.shape
     total = chains * count
-    known = _known(halves)
-    if known is not None:
-        return known
     covariance = _autocovariance(halves)
     within = covariance[:, 0].mean() * count / (count - 1.0)
     pooled = within * (count - 1.0) / count + halves.mean(dim=1).var()

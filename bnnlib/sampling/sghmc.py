@@ -70,14 +70,6 @@ class SGHMC(Sampler):
         defaults = {"lr": lr, "momentum": momentum, "temperature": temperature, "weight_decay": weight_decay}
         super().__init__(params, defaults, generator, keyed)
 
-    def _check_group(self, group) -> None:
-        super()._check_group(group)
-        if not 0.0 <= group["momentum"] < 1.0:
-            raise ValueError(
-                f"momentum is {group['momentum']:g}, but it must be at least 0 and below 1: 1 - momentum is the "
-                "friction, without which the chain cannot shed the noise it takes in."
-            )
-
     def _update(self, group, parameters, gradients) -> None:
         if self.scheme == "baoab" and not group["lr"]:
             return  # no time passes
@@ -119,9 +111,6 @@ class SGHMC(Sampler):
     @property
     def kind(self) -> str:
         return f"{super().kind} with scheme={self.scheme!r}"
-
-    def stability_limit(self, group) -> float:
-        return 2.0 * (1.0 + group["momentum"])
 
     def _velocity(self, parameter: torch.Tensor) -> torch.Tensor:
         state = self.state[parameter]

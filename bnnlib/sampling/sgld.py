@@ -59,6 +59,3 @@ class SGLD(Sampler):
         torch._foreach_add_(parameters, gradients, alpha=-lr)
         if noise is not None:
             torch._foreach_add_(parameters, noise, alpha=scale)
-
-    def stability_limit(self, group) -> float:
-        return 2.0
