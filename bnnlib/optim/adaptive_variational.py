@@ -17,8 +17,6 @@ from bnnlib.sampling.base import Sampler
 if TYPE_CHECKING:
     from bnnlib.optim.group_spike_slab import GroupSpikeSlab
 
-FORMS = ("sghmc", "natural")
-
 
 class AdaptiveVariational(Sampler):
     """Variational inference in the shape of an adaptive optimizer, section 2 of Ke and Fan (2023).
@@ -91,7 +89,7 @@ class AdaptiveVariational(Sampler):
         prior: GroupSpikeSlab | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        check_choice("form", form, FORMS)
+        check_choice("form", form, ("sghmc", "natural"))
         check_choice("estimator", estimator, ESTIMATORS)
         if alpha not in ALPHAS:
             raise ValueError(

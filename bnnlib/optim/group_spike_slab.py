@@ -16,8 +16,6 @@ from bnnlib.functional.group_spike_slab import (
     group_threshold,
 )
 
-EMPTY = ("raise", "allow")
-
 
 class GroupSpikeSlab:
     """Chooses the weight decay of every group of weights, and removes groups for good; hard EM, (avo-threshold).
@@ -75,7 +73,7 @@ class GroupSpikeSlab:
         when_empty: str = "raise",
     ) -> None:
         check_choice("kind", kind, (*KINDS, "channel"))
-        check_choice("when_empty", when_empty, EMPTY)
+        check_choice("when_empty", when_empty, ("raise", "allow"))
         self.num_data = check_count("num_data", num_data)
         group_threshold(spike, slab, self.num_data, 1, prior_slab_probability)  # checks them
         if soft_threshold != "exact":
@@ -91,14 +89,12 @@ class GroupSpikeSlab:
         self._names = {weight: name for name, weight in self.weights.items()}
         shapes = {name: self._mean_square(weight) for name, weight in self.weights.items()}
         self.decay = {name: torch.full_like(shape, self.slab) for name, shape in shapes.items()}
-        self.masks = {name: torch.ones_like(self._mask_like(w)) for name, w in self.weights.items()}
+        # of kernels for channels: what both of a kernel's channels decide
+        self.masks = {name: torch.ones_like(shape) for name, shape in shapes.items()}
 
     @torch.no_grad()
     def _mean_square(self, weight: Tensor) -> Tensor:
         return group_mean_square(weight.detach(), self._groups, self.batch_dims)
-
-    def _mask_like(self, weight: Tensor) -> Tensor:
-        return self._mean_square(weight)  # of kernels for channels: what both of its channels decide
 
     def threshold(self, name: str) -> float:
         """Mean square at which a group of this weight changes between spike and slab."""

@@ -8,9 +8,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_choice, check_probability
 from bnnlib.nn.base import BayesianLayer
-from bnnlib.pruning.ranking import step_mask
-
-SCOPES = ("layer", "global")
+from bnnlib.pruning.ranking import jointly, step_mask
 
 
 def prunable_layers(model: nn.Module) -> dict[str, nn.Module]:
@@ -81,7 +79,7 @@ class Masks:
     """
 
     def __init__(self, model: nn.Module | Mapping[str, nn.Parameter], scope: str = "layer") -> None:
-        check_choice("scope", scope, SCOPES)
+        check_choice("scope", scope, ("layer", "global"))
         self.scope = scope
         self.weights = dict(model) if isinstance(model, Mapping) else prunable_weights(model)
         self._open()
@@ -110,10 +108,8 @@ class Masks:
             self.masks = {name: step_mask(rank, sparsity) for name, rank in ranks.items()}
             self._pruned = sum(round(sparsity * rank.numel()) for rank in ranks.values())
         else:
-            flat = step_mask(torch.cat([rank.flatten() for rank in ranks.values()]), sparsity)
+            self.masks = jointly(step_mask, ranks, sparsity)
             self._pruned = round(sparsity * total)
-            parts = flat.split([rank.numel() for rank in ranks.values()])
-            self.masks = {n: part.view_as(ranks[n]) for n, part in zip(ranks, parts, strict=True)}
         self.apply()
 
     @torch.no_grad()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +11,6 @@ from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count, check_non_negative
 from bnnlib.pruning.masks import Masks, prunable_layers
 from bnnlib.pruning.schedules import agp_sparsity
-
-
-class _Ramp(TypedDict):
-    final_sparsity: float
-    initial_sparsity: float
-    begin_step: int
-    end_step: int
 
 
 class AGPPruner(Masks):
@@ -60,17 +53,19 @@ class AGPPruner(Masks):
         scope: str = "layer",
     ) -> None:
         super().__init__(model, scope)
-        self.ramp = _Ramp(
-            final_sparsity=final_sparsity, initial_sparsity=initial_sparsity, begin_step=begin_step, end_step=end_step
-        )
-        agp_sparsity(0, **self.ramp)  # complains now rather than after the first hundred steps
+        self.begin_step, self.end_step = begin_step, end_step
+        self.shares = {"final_sparsity": final_sparsity, "initial_sparsity": initial_sparsity}
+        self._target(0)  # complains now rather than after the first hundred steps
         self.frequency = check_count("frequency", frequency)
+
+    def _target(self, step: int) -> float:
+        return agp_sparsity(step, begin_step=self.begin_step, end_step=self.end_step, **self.shares)
 
     def on_step(self, run: Any) -> None:
         """Update the masks when it is time, and hold them."""
-        begin, end = self.ramp["begin_step"], self.ramp["end_step"]
-        if begin <= run.step <= end and ((run.step - begin) % self.frequency == 0 or run.step == end):
-            self.update(agp_sparsity(run.step, **self.ramp))
+        due = (run.step - self.begin_step) % self.frequency == 0 or run.step == self.end_step
+        if due and self.begin_step <= run.step <= self.end_step:
+            self.update(self._target(run.step))
         self.apply()
 
 

@@ -18,8 +18,6 @@ from bnnlib.functional.metropolis_hastings import (
     upper_bound_loss,
 )
 
-LOSSES = ("ub", "mce", "cce")
-
 
 class GenerativeProposal(Protocol):
     """What a chain needs of a proposal; `LatentProposal` and `PointProposal` are two.
@@ -173,7 +171,7 @@ def discriminator_loss(
         >>> discriminator_loss(discriminator, torch.randn(8, 2), torch.randn(8, 2), "ub").shape
         torch.Size([])
     """
-    check_choice("loss", loss, LOSSES)
+    check_choice("loss", loss, ("ub", "mce", "cce"))
     raw = discriminator.raw(torch.cat([data, proposed]))  # one pass; no network here mixes its rows
     penalty = logit_penalty * raw.square().mean() if logit_penalty else 0.0
     first, second = discriminator.of_raw(raw).split([len(data), len(proposed)])

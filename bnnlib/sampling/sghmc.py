@@ -9,8 +9,6 @@ from bnnlib._checks import check_choice, check_non_negative
 from bnnlib.functional.sgmcmc import baoab_coefficients, euler_noise_scale
 from bnnlib.sampling.base import Sampler
 
-SCHEMES = ("baoab", "euler")
-
 
 class SGHMC(Sampler):
     """Underdamped Langevin dynamics, equation (aeb-sghmc-sde), (3) of Deng et al. (2019), with SGD's parameters.
@@ -60,7 +58,7 @@ class SGHMC(Sampler):
         generator: torch.Generator | None = None,
         keyed: bool = False,
     ) -> None:
-        check_choice("scheme", scheme, SCHEMES)
+        check_choice("scheme", scheme, ("baoab", "euler"))
         if check_non_negative("gradient_variance", gradient_variance) and scheme == "baoab":
             raise ValueError(
                 f"gradient_variance is {gradient_variance:g}, but scheme 'baoab' has no correction for it. "

@@ -119,18 +119,15 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
     try:
         for name, entry in plan.items():
             weight = state.get(f"{name}.weight" if name else "weight")
-            model = replace_module(
-                model, name, _layer(entry, layers[name]).to(None if weight is None else weight.dtype)
-            )
+            new = _layer(entry, layers[name])
+            model = replace_module(model, name, new if weight is None else new.to(weight.dtype))
         model.load_state_dict(state)
         if kinds := {values.dtype for values in state.values() if values.is_floating_point()}:
             model = model.to(kinds.pop()) if len(kinds) == 1 else model
     except (ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is of another network than this {type(template).__name__}: {error}") from error
     for name, module in model.named_modules():
-        if isinstance(module, SelectedLinear) and not bool(
-            (0 <= module.index).all() & (module.index < module.features).all()
-        ):
+        if isinstance(module, SelectedLinear) and ((module.index < 0) | (module.index >= module.features)).any():
             raise ValueError(f"{path} is damaged: {name} picks inputs outside its {module.features} features.")
     return model.eval()
 

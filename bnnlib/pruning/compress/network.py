@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib._checks import check_probability
+from bnnlib._overrides import evaluating
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, give_hooks, selected_weights
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
@@ -71,16 +72,18 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
         1
     """
     check_probability("select_below", select_below)
-    if example.dim() < 2 or len(example) == 0:
-        raise ValueError(f"example has shape {tuple(example.shape)}, but it must be rows of inputs: (n, ...).")
-    example = example[:2].clone()
+    example = check_example(example)[:2].clone()
     plain = plain_network(model, example)
     small = copy.deepcopy(plain)
     for layer in small.modules():
         if has_rule(layer) and not hasattr(layer, FULL_SIZES):
             setattr(layer, FULL_SIZES, sizes_of(layer))
     units = Units(small, example)
-    _remove(units)
+    cuts = [(reader.layer, reader.outputs.kept(), reader.inputs.kept()) for reader in units.readers]
+    for layer, rows, columns in cuts:
+        keep_units(layer, rows, columns)
+    for follower, value in units.followers:
+        keep_units(follower, value.kept())
     small = _select(small, select_below)
     _check_equal(model, small, example)
     return small
@@ -115,10 +118,15 @@ def blocked_units(model: nn.Module, example: Tensor) -> list[dict[str, Any]]:
         >>> row["reasons"]
         {'they go into 1 (Softmax), for which compress has no rule': 2}
     """
+    example = check_example(example)[:2].clone()
+    return list(Units(plain_network(model, example), example).blocked())
+
+
+def check_example(example: Tensor) -> Tensor:
+    """Return inputs (n, ...) of at least one row."""
     if example.dim() < 2 or len(example) == 0:
         raise ValueError(f"example has shape {tuple(example.shape)}, but it must be rows of inputs: (n, ...).")
-    example = example[:2].clone()
-    return list(Units(plain_network(model, example), example).blocked())
+    return example
 
 
 def plain_network(model: nn.Module, example: Tensor) -> nn.Module:
@@ -169,10 +177,10 @@ def _check_weights(model: nn.Module) -> None:
                 "what comes out."
             )
         kinds = (nn.Linear, nn.Conv2d, BayesianLayer)
-        shown = f"{name or 'the model'} is a {type(module).__name__}"
         if isinstance(module, kinds) and not isinstance(module, ParameterPosterior) and "weight" in _computed(module):
             raise ValueError(
-                f"{shown} whose weight is computed, by a pruning hook or weight norm. Make it permanent first, with "
+                f"{name or 'the model'} is a {type(module).__name__} whose weight is computed, by a pruning hook or "
+                "weight norm. Make it permanent first, with "
                 "torch.nn.utils.prune.remove(layer, 'weight') or "
                 "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')."
             )
@@ -190,9 +198,7 @@ def _check_layers(model: nn.Module) -> None:
         shown = f"{name or 'the model'} is a {type(module).__name__}"
         if not has_rule(module):
             if isinstance(module, StochasticLayer):
-                raise TypeError(
-                    f"{shown}, which cannot be compressed: it draws at random, and has no deterministic form here."
-                )
+                raise TypeError(f"{shown}, which cannot be compressed: it draws at random, with no other form here.")
             continue
         if isinstance(module, _BatchNorm) and module.running_mean is None:
             raise ValueError(
@@ -210,15 +216,6 @@ def _check_layers(model: nn.Module) -> None:
             owners[parameter] = f"{name}.{key}"
 
 
-def _remove(units: Units) -> None:
-    """Take the units that nobody reads out of the model, in place."""
-    cuts = [(reader.layer, reader.outputs.kept(), reader.inputs.kept()) for reader in units.readers]
-    for layer, rows, columns in cuts:
-        keep_units(layer, rows, columns)
-    for follower, value in units.followers:
-        keep_units(follower, value.kept())
-
-
 def _select(model: nn.Module, select_below: float) -> nn.Module:
     for name, module in list(model.named_modules()):
         if type(module) is nn.Linear:
@@ -232,14 +229,9 @@ def _select(model: nn.Module, select_below: float) -> nn.Module:
 @torch.no_grad()
 def masked_output(model: nn.Module, example: Tensor) -> Any:
     """What a model of any layers computes in eval mode under `selected_weights`; its own modes come back after."""
-    training = {module: module.training for module in model.modules()}
     random = any(isinstance(module, StochasticLayer) for module in model.modules())
-    try:
-        with selected_weights(model) if random else contextlib.nullcontext():
-            return model.eval()(example)
-    finally:
-        for module, mode in training.items():
-            module.training = mode
+    with evaluating(model), selected_weights(model) if random else contextlib.nullcontext():
+        return model(example)
 
 
 @contextlib.contextmanager
