@@ -22,10 +22,9 @@ class GroupSpikeSlab:
 
         prior = GroupSpikeSlab(model, spike=1e-2, slab=5e-4, num_data=n, names=["0.weight"], hard_threshold=1e-3)
         optimizer = AdaptiveVariational(model.parameters(), lr, n, prior=prior)
-        ... each epoch after the warm-up: prior.update()
 
-    With another optimizer call `add_gradient_` between `backward` and `step`, and `hold_` behind it. It is a callback
-    of `bnnlib.train.fit` as well, which updates after every epoch beyond `warm_up`.
+    As a callback of `bnnlib.train.fit` it updates after every epoch beyond `warm_up`. With another optimizer call
+    `add_gradient_` between `backward` and `step`, and `hold_` behind it.
 
     `update` gives a group the slab's decay where its mean square is at least the soft threshold, else the spike's; this
     is reversible. Groups whose mean square is below the hard threshold are set to 0 and stay there.
@@ -49,8 +48,7 @@ class GroupSpikeSlab:
         ValueError: the decays are in the wrong order, no weight is selected, or a setting is out of its range.
 
     Example:
-        >>> model = torch.nn.Linear(10, 4)
-        >>> prior = GroupSpikeSlab(model, spike=1e-2, slab=5e-4, num_data=1000, names=["weight"])
+        >>> prior = GroupSpikeSlab(torch.nn.Linear(10, 4), spike=1e-2, slab=5e-4, num_data=1000)
         >>> prior.update()
         >>> {name: one.shape for name, one in prior.slab_probability().items()}
         {'weight': torch.Size([1, 10])}
@@ -106,15 +104,12 @@ class GroupSpikeSlab:
     def slab_probability(self) -> dict[str, Tensor]:
         """P(slab | group) by weight, (avo-slab-probability), in shapes that broadcast against the weights."""
         given = self.spike, self.slab, self.num_data
-        return {
-            name: group_slab_probability(
-                self._mean_square(weight),
-                *given,
-                group_size(weight, self._groups, self.batch_dims),
-                self.prior_slab_probability,
-            )
-            for name, weight in self.weights.items()
-        }
+
+        def probability(weight: Tensor) -> Tensor:
+            size = group_size(weight, self._groups, self.batch_dims)
+            return group_slab_probability(self._mean_square(weight), *given, size, self.prior_slab_probability)
+
+        return {name: probability(weight) for name, weight in self.weights.items()}
 
     @torch.no_grad()
     def update(self) -> None:

@@ -85,9 +85,9 @@ def weight_scores(model: nn.Module, by: str = "inclusion") -> dict[str, Tensor]:
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear
-        >>> scores = weight_scores(torch.nn.Sequential(SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1)))
+        >>> scores = weight_scores(SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1))
         >>> {name: score.shape for name, score in scores.items()}
-        {'0.weight': torch.Size([2, 3]), '0.bias': torch.Size([2])}
+        {'weight': torch.Size([2, 3]), 'bias': torch.Size([2])}
     """
     check_choice("by", by, (*_NEEDS, "magnitude"))
     scores: dict[str, Tensor] = {}
@@ -208,10 +208,8 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
 
     Example:
         >>> from bnnlib.nn import GaussianLinear
-        >>> to_deterministic(torch.nn.Sequential(GaussianLinear(3, 2)))
-        Sequential(
-          (0): Linear(in_features=3, out_features=2, bias=True)
-        )
+        >>> to_deterministic(GaussianLinear(3, 2))
+        Linear(in_features=3, out_features=2, bias=True)
     """
     model = copied(model)
     left = dict(masks or {})
@@ -293,9 +291,8 @@ def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion") -> nn
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear
-        >>> model = torch.nn.Sequential(SpikeSlabLinear(10, 4, prior_inclusion_probability=0.1))
-        >>> pruned = prune_ranked(model, 0.75)
-        >>> type(pruned[0]).__name__, round(float((pruned[0].weight == 0).float().mean()), 3)
+        >>> pruned = prune_ranked(SpikeSlabLinear(10, 4, prior_inclusion_probability=0.1), 0.75)
+        >>> type(pruned).__name__, round(float((pruned.weight == 0).float().mean()), 3)
         ('Linear', 0.825)
     """
     return to_deterministic(model, global_masks(weight_scores(model, by), sparsity))

@@ -16,9 +16,8 @@ class SGHMC(Sampler):
     `scheme="baoab"` is equation (aeb-baoab): the distribution of the positions is exact for Gaussian targets at every
     stable step size; nearly so right after a change of lr or momentum, when velocities are rescaled. `scheme="euler"`
     is the discretization of Saatci and Wilson (2017), equation (aeb-sghmc-euler), which the paper takes. Its velocity
-    is in units of a step, so that lr must change slowly against 1 / (1 - momentum) steps: after a sudden drop of lr the
-    old velocities carry the chain far out of its target, until friction has slowed it down. Both are
-    `torch.optim.SGD(lr, momentum)` at temperature 0 and constant lr.
+    is in units of a step: after a sudden drop of lr it carries the chain far out of its target, until friction has
+    slowed it down. Both are `torch.optim.SGD(lr, momentum)` at temperature 0 and constant lr.
 
     Args:
         params: parameters or groups.
@@ -38,8 +37,7 @@ class SGHMC(Sampler):
         >>> theta = torch.nn.Parameter(torch.zeros(1000))
         >>> sampler = SGHMC([theta], lr=0.1, momentum=0.5, generator=torch.Generator().manual_seed(0))
         >>> for _ in range(100):
-        ...     sampler.zero_grad()
-        ...     (theta**2 / 2).sum().backward()  # the energy of N(0, 1)
+        ...     theta.grad = theta.detach().clone()  # of the energy of N(0, 1)
         ...     sampler.step()
         >>> 0.9 < theta.std().item() < 1.1
         True

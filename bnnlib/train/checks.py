@@ -19,10 +19,7 @@ from bnnlib.train.probes import adds_up, pairs_all
 def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Refuse an optimizer that would train nothing of the model."""
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError(
-            "LBFGS computes the loss several times a step, on one batch, and the loop does so once. Use another "
-            "optimizer, such as torch.optim.Adam."
-        )
+        raise ValueError("LBFGS computes the loss several times a step. Use another one, such as torch.optim.Adam.")
     ids = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     held = [parameter for parameter in model.parameters() if id(parameter) in ids]
     if not held:
@@ -32,8 +29,7 @@ def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         )
     if not any(parameter.requires_grad for parameter in held):
         raise ValueError(
-            "every parameter of the model that the optimizer holds is frozen, so that nothing would be trained. Call "
-            "requires_grad_() on those that are."
+            "every parameter of the model that the optimizer holds is frozen. Call requires_grad_() on what is trained."
         )
 
 
@@ -150,8 +146,7 @@ def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor,
     if own and rows and adds_up(loss, outputs.detach(), y):
         warnings.warn(
             "the loss is twice as large for a batch that holds each row twice: it seems to be a sum over the rows, but "
-            "must be their mean, which is weighed against the prior by their number. Divide it by len(y); if it is "
-            "divided by the batch size as a number, that is wrong for a smaller last batch.",
+            "must be their mean. Divide it by len(y), and not by a number that a smaller last batch does not have.",
             stacklevel=stacklevel,
         )
 

@@ -1,8 +1,4 @@
-"""A training loop that resumes bit for bit, survives Ctrl-C and says what went wrong.
-
-For networks of `bnnlib.nn` it minimizes the negative ELBO per observation, for deterministic ones the plain loss.
-Tensors stay in memory, and their rows are gathered by index, without worker processes; a loader brings its own.
-"""
+"""A training loop that resumes bit for bit, survives Ctrl-C and says what went wrong."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -153,11 +149,9 @@ def fit(
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear
-        >>> x, y = torch.randn(256, 5), torch.zeros(256, 1)
-        >>> y = x[:, :1] + 0.1 * torch.randn(256, 1)
-        >>> model = torch.nn.Sequential(SpikeSlabLinear(5, 1, prior_inclusion_probability=0.01))
-        >>> adam = torch.optim.Adam(model.parameters(), lr=0.05)
-        >>> run = fit(model, (x, y), epochs=20, batch_size=64, loss=torch.nn.functional.mse_loss, optimizer=adam)
+        >>> x, model = torch.randn(256, 5), SpikeSlabLinear(5, 1, prior_inclusion_probability=0.01)
+        >>> data, adam = (x, x[:, :1]), torch.optim.Adam(model.parameters(), lr=0.05)
+        >>> run = fit(model, data, epochs=20, batch_size=64, loss=torch.nn.functional.mse_loss, optimizer=adam)
         >>> run.epoch, run.history[-1]["nll"] < run.history[0]["nll"]
         (20, True)
     """
