@@ -47,7 +47,6 @@ class _CSRLayer(nn.Module):
             self.register_buffer("bias", None if layer.bias is None else layer.bias.detach().clone())
             self._matrix()
         self.train(layer.training)
-        give_hooks(layer, self)
 
     def _matrix(self, check: bool = False) -> Tensor:
         parts = self.row_start, self.column, self.value
@@ -150,7 +149,9 @@ class CSRConv2d(_CSRLayer):
 
 
 def _sparse(layer: _Dense, matrix: _Matrix | None = None) -> _CSRLayer:
-    return CSRLinear(layer, matrix) if isinstance(layer, nn.Linear) else CSRConv2d(layer, matrix)
+    sparse = CSRLinear(layer, matrix) if isinstance(layer, nn.Linear) else CSRConv2d(layer, matrix)
+    give_hooks(layer, sparse)
+    return sparse
 
 
 def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:

@@ -11,12 +11,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from bnnlib import sampling as mcmc
 from bnnlib.sampling import HamiltonianMonteCarlo, effective_sample_size, sample, warm_up
 from bnnlib.sampling.kernels import _BLOCK, State
+from tests.bnnlib.sampling.conftest import COVARIANCE, DOUBLE
 from tests.seeded import seeded
 
 # short runs: some independent chains stay where they are
 pytestmark = pytest.mark.filterwarnings("ignore:.*chains never moved")
-
-DOUBLE = torch.float64
 
 
 def log_prob(points):
@@ -212,7 +211,6 @@ def test_no_step_waits_for_a_cuda_device():
         assert mcmc.sample(kernel, state, 5, generator=generator).draws.device.type == "cuda"
 
 
-COVARIANCE = torch.tensor([[1.0, 1.4], [1.4, 4.0]], dtype=DOUBLE)
 METRICS = {"identity": None, "diagonal": COVARIANCE.diagonal().clone(), "dense": COVARIANCE}
 
 
