@@ -140,14 +140,6 @@ def test_the_history_has_step_size_and_temperature():
     assert history[-1]["temperature"] == pytest.approx(1.01**-20)
 
 
-def test_an_optimizer_is_no_sampler():
-    model = network()
-    before = model[0].weight.detach().clone()
-    with pytest.raises(TypeError, match=r"sampler is of type Adam, .* bnnlib.train.fit"):
-        sample(model, data(), sampler=torch.optim.Adam(model.parameters()), epochs=1, batch_size=16)
-    assert torch.equal(model[0].weight, before)
-
-
 @pytest.mark.parametrize("lr", [1e6, 1e30])
 def test_a_diverging_chain_names_the_step_size(lr):
     model = network()
