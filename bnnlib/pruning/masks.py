@@ -16,10 +16,6 @@ def prunable_layers(model: nn.Module) -> dict[str, nn.Module]:
 
     Raises:
         ValueError: there are none, or one has no plain weight that could be set to 0.
-
-    Example:
-        >>> list(prunable_layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))))
-        ['0', '2']
     """
     kinds = (nn.Linear, nn.modules.conv._ConvNd)
     layers: dict[str, nn.Module] = {name: layer for name, layer in model.named_modules() if isinstance(layer, kinds)}
@@ -49,7 +45,7 @@ def prunable_weights(model: nn.Module) -> dict[str, nn.Parameter]:
     """The weights of all linear and convolutional layers by their names; biases are not among them.
 
     Raises:
-        ValueError: there are none, or one is not a plain parameter, see `prunable_layers`.
+        ValueError: there are none, or one is not a plain parameter.
 
     Example:
         >>> list(prunable_weights(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))))

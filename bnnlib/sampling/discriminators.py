@@ -50,9 +50,8 @@ class PairDiscriminator(nn.Module):
         ValueError: `lower` is outside of (0, 1/2).
 
     Example:
-        >>> network = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0))
-        >>> isinstance(IndependentDiscriminator(network), PairDiscriminator)
-        True
+        >>> issubclass(IndependentDiscriminator, PairDiscriminator), issubclass(MarkovDiscriminator, PairDiscriminator)
+        (True, True)
     """
 
     def __init__(self, network: nn.Module, lower: float = 0.01) -> None:
@@ -98,8 +97,7 @@ class IndependentDiscriminator(PairDiscriminator):
 
     Example:
         >>> network = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0))
-        >>> discriminator = IndependentDiscriminator(network, lower=0.01)
-        >>> value = discriminator(torch.randn(5, 2))
+        >>> value = IndependentDiscriminator(network, lower=0.01)(torch.randn(5, 2))
         >>> value.shape, bool(((value >= 0.01) & (value <= 0.99)).all())
         (torch.Size([5]), True)
     """
@@ -195,9 +193,7 @@ def states_of(proposal: GenerativeProposal, points: Tensor, latents: Tensor | No
     if not getattr(proposal, "latent", False):
         return points
     if latents is None:
-        raise ValueError(
-            f"the proposal moves latents, but {name} came without them. Pass those whose points are the data."
-        )
+        raise ValueError(f"the proposal moves latents, but {name} came without them. Pass those of its points.")
     if latents.dim() != 2 or len(latents) != len(points):
         raise ValueError(
             f"the latents of {name} have shape {tuple(latents.shape)}, but there are {len(points)} rows: it must be "

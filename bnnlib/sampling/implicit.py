@@ -121,9 +121,8 @@ def implicit_metropolis_hastings(
     Example:
         >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
         >>> proposal = PointProposal(draw=lambda count, generator: torch.randn(count, 2, generator=generator))
-        >>> chains = implicit_metropolis_hastings(discriminator, proposal, torch.randn(100, 2), num_steps=10)
-        >>> chains.samples.shape, 0.0 < chains.acceptance_rate <= 1.0
-        (torch.Size([100, 2]), True)
+        >>> implicit_metropolis_hastings(discriminator, proposal, torch.randn(100, 2), num_steps=10).samples.shape
+        torch.Size([100, 2])
     """
     check_count("num_steps", num_steps)
     check_count("block", block)
@@ -218,9 +217,7 @@ class _Run:
     def _value(self, x: Tensor, y: Tensor) -> Tensor:
         values = self.discriminator(x, y)
         if values.shape != x.shape[:1]:
-            raise ValueError(
-                f"the discriminator gives shape {tuple(values.shape)} for {len(x)} pairs, but it must be ({len(x)},)."
-            )
+            raise ValueError(f"the discriminator gives shape {tuple(values.shape)} for {len(x)} pairs: one value each.")
         self.worst[0] += values.isnan().any()
         self.worst[1] = torch.maximum(self.worst[1], (self.lower - values).max())
         self.worst[2] = torch.maximum(self.worst[2], (values - 1.0).max())

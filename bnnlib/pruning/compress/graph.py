@@ -100,14 +100,9 @@ def tensor_shape(node: Any) -> tuple[int, ...]:
     return cast(tuple[int, ...], shape(node))
 
 
-def module_of(node: fx.Node, modules: Modules) -> nn.Module:
+def module_of(node: fx.Node, modules: Modules) -> Any:
     """The module that a "call_module" node calls."""
     return modules[str(node.target)]
-
-
-def layer_of(node: fx.Node, modules: Modules) -> Layer:
-    """The module that a node of kind "layer" calls."""
-    return cast(Layer, module_of(node, modules))
 
 
 def kind(node: fx.Node, modules: Modules) -> str:
