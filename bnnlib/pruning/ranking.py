@@ -128,8 +128,7 @@ def _layer_scores(name: str, layer: nn.Linear | nn.modules.conv._ConvNd, by: str
         spike = " (weight_rho is the scale of a weight that is in, and says nothing of whether it is: by='inclusion')"
         raise ValueError(
             f"{name or 'the model'} is a {type(layer).__name__}, which has no {what.split(' ', 1)[1]}"
-            f"{spike if hasattr(layer, 'weight_logit') else ''}, so by={by!r} cannot rank its weights. Rank "
-            "by='magnitude', or use a layer that has it, as GaussianSpikeSlabLinear does."
+            f"{spike if hasattr(layer, 'weight_logit') else ''}. Rank by='magnitude', or use GaussianSpikeSlabLinear."
         )
     scores: Parameters = getattr(layer, method)()
     if by == "inclusion":

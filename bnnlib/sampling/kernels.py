@@ -153,9 +153,8 @@ def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> Kernel:
     """
     if not isinstance(proposal, Proposal):
         raise TypeError(
-            f"proposal is a {type(proposal).__name__}, but it must be a Proposal: RandomWalk(scale), Markov(draw, "
-            "log_density) or Independent(distribution). For one that only draws, such as the generator of a GAN, learn "
-            "a discriminator and use implicit_metropolis_hastings."
+            f"proposal is a {type(proposal).__name__}, but it must be a Proposal: RandomWalk, Markov or Independent. "
+            "For what only draws, such as a GAN's generator, use implicit_metropolis_hastings with a discriminator."
         )
     return MetropolisHastings(log_prob, proposal)
 

@@ -113,8 +113,7 @@ class Independent(Proposal):
             if not callable(getattr(distribution, method, None)):
                 raise TypeError(
                     f"distribution is a {type(distribution).__name__} without {method}, but the acceptance test needs "
-                    "draws and their log density. For a proposal without density learn a discriminator and use "
-                    "implicit_metropolis_hastings."
+                    "draws and their density. Without one, use implicit_metropolis_hastings with a discriminator."
                 )
         self.distribution = distribution
 

@@ -166,8 +166,7 @@ def check_no_posterior(model: nn.Module, sampler: torch.optim.Optimizer) -> None
                 raise ValueError(
                     f"{name or 'the model'} is a {type(layer).__name__}, which has a variational posterior already: "
                     f"{type(sampler).__name__} would draw its parameters, for which its KL term is not meant. Give it "
-                    "the deterministic network, bnnlib.pruning.to_deterministic(model), or train this one by "
-                    "bnnlib.train.fit with an optimizer that does not draw, such as torch.optim.Adam."
+                    "bnnlib.pruning.to_deterministic(model), or train by fit with torch.optim.Adam or its like."
                 )
 
 

@@ -49,8 +49,7 @@ class Validation:
         if layers and self.draws > 1:
             raise TypeError(
                 f"the model returned {type(output).__name__}, but a validation averages outputs over {self.draws} "
-                "draws, which needs one tensor. Give validation_draws=1, leave `validation` out and measure in a "
-                "callback, or let the model return a tensor."
+                "draws, which needs one tensor. Give validation_draws=1, or let the model return a tensor."
             )
         return output
 

@@ -106,15 +106,12 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
             "from, with its noise on units where a batch norm has taken the place of noise."
         )
     for name, entry in plan.items():
-        given = list(sizes_of(layers[name]))
-        own = entry["sizes"]
-        own = [own[2], own[1]] if entry["type"] == SelectedLinear.__name__ else own
-        before = entry.get("full", own)
+        given, own = list(sizes_of(layers[name])), entry["sizes"]
+        before = entry.get("full", [own[2], own[1]] if entry["type"] == SelectedLinear.__name__ else own)
         if before != given:
             raise ValueError(
                 f"{path} is of another network than this {type(template).__name__}: before it was compressed, "
-                f"{name or 'the model'} had {_sizes(before)}, and here {layers[name]} has {_sizes(given)}. Give the "
-                "architecture it was compressed from."
+                f"{name or 'the model'} had {_sizes(before)}, and here {layers[name]} has {_sizes(given)}."
             )
     try:
         for name, entry in plan.items():

@@ -59,8 +59,7 @@ def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Mod
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TypeError(
             f"the forward pass of {type(model).__name__} cannot be followed with torch.fx on an example of shape "
-            f"{tuple(example.shape)}: {first.rstrip('.')}. Check that model(example) runs, and that the forward pass "
-            "does not branch on values or shapes of tensors."
+            f"{tuple(example.shape)}: {first.rstrip('.')}. It must run, and not branch on values or shapes of tensors."
         ) from error
     modules = dict(model.named_modules())
     called = [node.target for node in graph.nodes if node.op == "call_module"]

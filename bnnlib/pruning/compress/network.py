@@ -172,16 +172,12 @@ def _plain_norm(layer: _BatchNorm) -> _BatchNorm:
 def _check_weights(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if hasattr(module, "_orig_mod"):  # of torch.compile, which cannot be followed
-            raise TypeError(
-                f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place, and compile "
-                "what comes out."
-            )
+            raise TypeError(f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place.")
         kinds = (nn.Linear, nn.Conv2d, BayesianLayer)
         if isinstance(module, kinds) and not isinstance(module, ParameterPosterior) and "weight" in _computed(module):
             raise ValueError(
                 f"{name or 'the model'} is a {type(module).__name__} whose weight is computed, by a pruning hook or "
-                "weight norm. Make it permanent first, with "
-                "torch.nn.utils.prune.remove(layer, 'weight') or "
+                "weight norm. Make it permanent first, with torch.nn.utils.prune.remove(layer, 'weight') or "
                 "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')."
             )
 
@@ -272,6 +268,5 @@ def _check_equal(model: nn.Module, small: nn.Module, example: Tensor) -> None:
         if not difference <= 1e3 * eps * scale:
             raise RuntimeError(
                 f"{called} differs from the masked one by {difference:.3g} on the example. Does its forward pass use a "
-                f"number of channels, draw at random in eval(), or give NaN, or does a hook change what a layer makes? "
-                f"{_DEFECT}"
+                f"number of channels, draw at random in eval() or give NaN, or a hook change a layer? {_DEFECT}"
             )

@@ -56,8 +56,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
         if not isinstance(output := model(rows[:2]), Tensor):
             raise TypeError(
                 f"{type(model).__name__} returns a {type(output).__name__}, but a file of export_onnx has one output. "
-                "Wrap it in a module that returns the tensor you want; compression_report times the others in PyTorch "
-                "with runtimes=['eager']."
+                "Wrap it in a module that returns the tensor you want; compression_report takes runtimes=['eager']."
             )
     with _quiet(), torch.no_grad():
         torch.onnx.export(
