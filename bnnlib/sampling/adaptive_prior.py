@@ -20,12 +20,6 @@ StepSize = float | Tensor | Callable[[int], float | Tensor]
 class SpikeSlabGaussianLaplacePrior:
     """Spike-and-slab Gaussian-Laplace prior on some weights, learned by stochastic approximation, Algorithm 1.
 
-        prior = SpikeSlabGaussianLaplacePrior(
-            model, sparse=["fc1.weight"], spike_scale=1.0, slab_variance=0.1, step_size=polynomial(1, 1000, 0.75)
-        )
-        energy = n * F.cross_entropy(model(x), y)
-        sampler.zero_grad(); energy.backward(); prior.add_gradient_(); sampler.step(); prior.update()
-
     Each call of `update` moves every latent variable by the fraction w_k towards its optimum for the current weights,
     equation (aeb-sa): rho towards (aeb-slab-probability), kappa towards (aeb-precisions) of the new rho, sigma towards
     (aeb-scale), each layer's inclusion probability towards (aeb-inclusion). w_k = 1 is EM ("SGLD-EM" of the paper),
@@ -55,12 +49,12 @@ class SpikeSlabGaussianLaplacePrior:
         ValueError: no weight is selected, a name is unknown, or a setting is out of its range.
 
     Example:
-        >>> model = torch.nn.Linear(10, 1)
-        >>> prior = SpikeSlabGaussianLaplacePrior(
-        ...     model, sparse=["weight"], spike_scale=0.1, slab_variance=1.0, step_size=polynomial(1.0, 1.0, 0.75)
-        ... )
-        >>> model(torch.randn(8, 10)).square().sum().backward()
+        >>> model, settings = torch.nn.Linear(10, 1), {"spike_scale": 0.1, "slab_variance": 1.0}
+        >>> prior = SpikeSlabGaussianLaplacePrior(model, sparse=["weight"], step_size=polynomial(1, 9, 0.75), **settings)
+        >>> sampler = SGHMC(model.parameters(), lr=1e-4)
+        >>> model(torch.randn(8, 10)).square().sum().backward()  # the energy of the data
         >>> prior.add_gradient_()
+        >>> sampler.step()
         >>> prior.update()
         >>> prior.energy().shape
         torch.Size([])

@@ -161,7 +161,7 @@ def fit(
     if getattr(optimizer, "takes_energy", False) and any(group["temperature"] for group in optimizer.param_groups):
         raise ValueError(
             f"{type(optimizer).__name__} takes the gradient of the energy, n times that of fit's mean loss: "
-            "at temperature 1 its draws would be sqrt(n) times too far apart. Use bnnlib.train.sample(model, data, sampler=...)."
+            "at temperature 1 its draws would be sqrt(n) times too far apart. Use bnnlib.train.sample(...)."
         )
     if isinstance(optimizer, Sampler) and any(group["temperature"] for group in optimizer.param_groups):
         check_no_posterior(model, optimizer)
