@@ -50,7 +50,7 @@ class SpikeSlabGaussianLaplacePrior:
 
     Example:
         >>> model, settings = torch.nn.Linear(10, 1), {"spike_scale": 0.1, "slab_variance": 1.0}
-        >>> prior = SpikeSlabGaussianLaplacePrior(model, sparse=["weight"], step_size=polynomial(1, 9, 0.75), **settings)
+        >>> prior = SpikeSlabGaussianLaplacePrior(model, sparse=["weight"], step_size=polynomial(1, 9, 1), **settings)
         >>> sampler = SGHMC(model.parameters(), lr=1e-4)
         >>> model(torch.randn(8, 10)).square().sum().backward()  # the energy of the data
         >>> prior.add_gradient_()

@@ -53,13 +53,11 @@ def test_masks_outlive_an_optimizer_with_momentum():
 
 def test_pruned_weights_are_not_regrown_and_tiny_ones_rank_right():
     model = mlp((4, 1), generator=seeded(0))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.tensor([[1e-12, 2e-12, 3e-12, 1.0]]))
+    model[0].weight.data.copy_(torch.tensor([[1e-12, 2e-12, 3e-12, 1.0]]))
     masks = Masks(model)
     masks.update(0.25)
     assert masks.masks["0.weight"].tolist() == [[False, True, True, True]]
-    with torch.no_grad():
-        model[0].weight[0, 3] = 0.0  # a live weight that happens to be 0 goes next, the pruned one stays pruned
+    model[0].weight.data[0, 3] = 0.0  # a live weight that happens to be 0 goes next, the pruned one stays pruned
     masks.update(0.5)
     assert masks.masks["0.weight"].tolist() == [[False, True, True, False]]
     with pytest.raises(ValueError, match="not regrown"):

@@ -10,15 +10,7 @@ from torch.distributions import MultivariateNormal, Normal
 
 from bnnlib import sampling as mcmc
 from bnnlib._checks import DivergedError
-from bnnlib.sampling import (
-    DiagonalGaussian,
-    FullGaussian,
-    Independent,
-    RealNVP,
-    learn_proposal,
-    metropolis_hastings,
-    sample,
-)
+from bnnlib.sampling import DiagonalGaussian, FullGaussian, Independent, RealNVP, learn_proposal
 from bnnlib.sampling.learn import OBJECTIVES
 from bnnlib.sampling.proposals import Proposal
 from chapters.acceptance.formulas import acceptance_rate_of
@@ -147,10 +139,10 @@ def test_a_random_walk_on_points_of_any_shape(generator):
     assert move.state.position.shape == (4, 2, 3) and move.accepted.shape == (4,)
 
 
-@pytest.mark.parametrize("build", [mcmc.DiagonalGaussian, mcmc.FullGaussian, mcmc.RealNVP])
+@pytest.mark.parametrize("build", [DiagonalGaussian, FullGaussian, RealNVP])
 def test_independent_passes_draws_and_densities_on(build, generator):
     law = build(3)
-    proposal = mcmc.Independent(law)
+    proposal = Independent(law)
     given = torch.zeros(50, 3)
     points, log_q = proposal.draw_with_log_prob(50, generator)
     assert points.shape == (50, 3)
@@ -167,7 +159,7 @@ def test_a_law_without_both_at_once(generator):
         def log_prob(self, point):
             return torch.where((point >= 0) & (point <= 1), 0.0, -torch.inf).sum(-1)
 
-    points, log_q = mcmc.Independent(Uniform()).draw_with_log_prob(7, generator)
+    points, log_q = Independent(Uniform()).draw_with_log_prob(7, generator)
     assert points.shape == (7, 1) and torch.equal(log_q, torch.zeros(7))
 
 
@@ -286,7 +278,9 @@ def test_the_chain_goes_on_from_its_state(generator):
     stayed = (again.state.position == learned.state.position).all(dim=1).double().mean()
     assert float(stayed) == pytest.approx(1.0 - float(again.acceptance), abs=0.08)
     # and a kernel goes on from it too
-    trace = sample(metropolis_hastings(log_prob, Independent(density)), learned.state, 50, generator=generator)
+    trace = mcmc.sample(
+        mcmc.metropolis_hastings(log_prob, Independent(density)), learned.state, 50, generator=generator
+    )
     assert trace.draws.shape == (600, 50, 2)
 
 
