@@ -61,7 +61,6 @@ def test_a_constant_unit_goes_unless_what_follows_makes_it_another(settings, sta
 
 
 def test_constants_go_through_batch_norm_and_make_a_bias():
-    torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(5, 8, bias=False), nn.BatchNorm1d(8), nn.Sigmoid(), nn.Linear(8, 6, bias=False), nn.Linear(6, 2)
     )
@@ -108,7 +107,6 @@ class MobileBlock(nn.Module):
 
 @pytest.mark.parametrize(("groups", "left"), [(8, 5), (2, 8), (1, 5)])
 def test_depthwise_convolutions_lose_channels_and_grouped_ones_keep_them(groups, left):
-    torch.manual_seed(0)
     model = MobileBlock(groups)
     model.project.weight.data[:, :3] = 0.0
     model.head.weight.data[:, 0] = 0.0
@@ -147,7 +145,6 @@ class Functional(nn.Module):
 
 @pytest.mark.parametrize("spelling", ["flatten", "view", "reshape", "typed in", "concatenated"])
 def test_calls_are_followed_and_what_has_no_rule_keeps_its_units(spelling):
-    torch.manual_seed(0)
     model = Functional(spelling)
     model.fc.weight.data[:, :18] = 0.0  # 2 of 6 channels, at 9 positions each
     model.last.weight.data[:, 3:] = 0.0

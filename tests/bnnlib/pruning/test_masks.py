@@ -85,7 +85,6 @@ def test_a_live_weight_of_zero_stays_behind_what_is_pruned(scope):
 
 @pytest.mark.parametrize("scope", ["layer", "global"])
 def test_the_share_known_in_advance_is_the_one_that_is_pruned(scope):
-    torch.manual_seed(0)
     make = lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(64, 2))  # noqa: E731
     masks = Masks(make(), scope)
     for sparsity in (0.0, 0.31, 0.317, 0.9, 1.0):

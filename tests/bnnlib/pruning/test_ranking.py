@@ -142,7 +142,6 @@ class Nested(nn.Module):
 
 @pytest.mark.parametrize("kind", list(LAYERS))
 def test_the_copy_computes_what_the_means_do(kind):
-    torch.manual_seed(0)
     model = perturb(bnn.to_bayesian(Nested(), kind, **LAYERS[kind])).double()
     x = torch.randn(5, 2, 9, 9, generator=seeded(3)).double()
     model.train()(x)  # moves the running moments of the normalization
@@ -162,7 +161,6 @@ def test_the_copy_computes_what_the_means_do(kind):
 
 
 def test_a_horseshoe_and_a_model_that_is_one_layer():
-    torch.manual_seed(0)
     layer = perturb(bnn.HorseshoeLinear(5, 4))
     x = torch.randn(3, 5)
     with bnn.mean_weights(layer):
@@ -248,7 +246,6 @@ class Tied(torch.nn.Module):
 
 @pytest.mark.parametrize("kind", ["gaussian", "spike_slab"])
 def test_what_was_converted_by_parameter_becomes_its_own_class_again(kind):
-    torch.manual_seed(0)
     network, tokens = Tied(), torch.randint(7, (3, 5))
     model = perturb(bnn.to_bayesian(network, kind, **LAYERS[kind])).eval()
     plain = to_deterministic(model)

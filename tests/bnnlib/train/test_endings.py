@@ -91,7 +91,6 @@ def test_a_deterministic_network_is_evaluated_once_and_by_rows():
 
 
 def test_unit_noise_is_drawn_for_the_validation():
-    torch.manual_seed(0)
     noisy = StructuredBayesianPruning(8, initial_scale=1.0)
     model = nn.Sequential(nn.Linear(6, 8), noisy, nn.ReLU(), nn.Linear(8, 3))
     _, run = train(1, model, validation=data(7))
