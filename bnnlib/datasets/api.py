@@ -174,10 +174,10 @@ def _content(entry: Entry, root: str | os.PathLike | None, download: bool, split
     folder = registry.data_root(root) / entry.folder
     if absent := _READERS[entry.reader][1](entry, folder):
         if not download:
+            size = sum(spec.size for spec in entry.files) / 1e6
             raise NotAvailableError(
-                f"{entry.title} is not in {folder} ({', '.join(spec.path for spec in absent)} missing). Run "
-                f"`python -m bnnlib data {entry.name}` to download {entry.download_size / 1e6:.1f} MB, "
-                "or set BNNLIB_DATA to a folder that holds the data sets."
+                f"{entry.title} is not in {folder} ({', '.join(spec.path for spec in absent)} missing). Run `python -m "
+                f"bnnlib data {entry.name}` to download {size:.1f} MB, or set BNNLIB_DATA to the folder of the data sets."
             )
         fetch(entry.name, root)
     return _READERS[entry.reader][0](entry, folder, split)

@@ -57,11 +57,6 @@ class Entry:
         """Every address of one file, in the order in which to try them."""
         return [source.replace("{file}", spec.path) for source in self.sources]
 
-    @property
-    def download_size(self) -> int:
-        """Bytes to download for the whole set."""
-        return sum(spec.size for spec in self.files)
-
 
 @lru_cache(maxsize=4)
 def _read(path: Path) -> dict[str, Entry]:

@@ -107,9 +107,16 @@ class ItemBatches(TensorBatches):
     """Items of a data set, in an order that a generator draws for each epoch."""
 
     def __init__(self, data: Dataset, size: int, device: torch.device, order: torch.Generator) -> None:
+        rows = size_of(data)
+        if rows is None:
+            raise ValueError(
+                f"{type(data).__name__} has no length, which the order of its rows needs. Give it a __len__, or make "
+                "it an IterableDataset and give num_data."
+            )
+        if rows == 0:
+            raise ValueError(f"{type(data).__name__} is empty, but it needs at least one row.")
         self.items: Any = data
-        self.rows, self.size, self.device = _length(data), size, device
-        self.number = -(-self.rows // size)
+        self.device, self.rows, self.size, self.number = device, rows, size, -(-rows // size)
         self.generator, self.order = order, None
 
     def take(self, rows: Tensor) -> Pair:
@@ -221,18 +228,6 @@ def batches_of(
         batches = TensorBatches(checked_pair(data), size, device, generator)
     batches.own_order = order is not None
     return batches
-
-
-def _length(data: Any) -> int:
-    rows = size_of(data)
-    if rows is None:
-        raise ValueError(
-            f"{type(data).__name__} has no length, which the order of its rows needs. Give it a __len__, or make it an "
-            "IterableDataset and give num_data."
-        )
-    if rows == 0:
-        raise ValueError(f"{type(data).__name__} is empty, but it needs at least one row.")
-    return rows
 
 
 def pair_of(batch: Any, device: torch.device) -> Pair:

@@ -125,7 +125,8 @@ def check_pairing(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor
             "the model has one output, and the cross-entropy over a single class is 0 whatever it says. Give "
             "loss=torch.nn.functional.mse_loss or another loss for numbers, or a model with one output a class."
         )
-    if outputs.dim() in (0, y.dim()) or len(outputs) != len(y) or len(y) < 2 or not _broadcast(outputs, y):
+    fits = all(a == b or 1 in (a, b) for a, b in zip(outputs.shape[::-1], y.shape[::-1], strict=False))
+    if outputs.dim() in (0, y.dim()) or len(outputs) != len(y) or len(y) < 2 or not fits:
         return  # with as many dimensions row stands by row
     if pairs_all(loss, outputs.detach(), y):
         advice = "targets of the outputs' shape, or a model with one output for each target"
@@ -149,11 +150,6 @@ def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor,
             "must be their mean. Divide it by len(y), and not by a number that a smaller last batch does not have.",
             stacklevel=stacklevel,
         )
-
-
-def _broadcast(outputs: Tensor, y: Tensor) -> bool:
-    pairs = zip(outputs.shape[::-1], y.shape[::-1], strict=False)
-    return all(a == b or 1 in (a, b) for a, b in pairs)
 
 
 def check_no_posterior(model: nn.Module, sampler: torch.optim.Optimizer) -> None:

@@ -25,6 +25,7 @@ from bnnlib.train.validation import Validation
 
 EpochFunction = Callable[[int], float]
 _VALIDATION = 2**62  # a number that no step has
+_BY_STEP = (OneCycleLR, CyclicLR)  # they count steps, as their documentation has it
 
 
 def cosine(epochs: int, floor: float = 0.0) -> EpochFunction:
@@ -186,8 +187,12 @@ def fit(
     loop.keyed = keyed
     if validation is not None:
         loop.validation = Validation(validation, validation_draws, loop.batches.size or 1024, loss)
-    if scheduler:
-        _check_scheduler(scheduler, optimizer, loop.validation is not None)
+    if scheduler and scheduler.optimizer is not optimizer:
+        raise ValueError(
+            "the scheduler is of another optimizer, and would change nothing here. Make it from the one that fit gets."
+        )
+    if isinstance(scheduler, ReduceLROnPlateau) and validation is None:
+        raise ValueError("ReduceLROnPlateau goes by the validation loss, but there is none. Give validation=(x, y).")
     try:
         return loop.go(epochs, progress, max_steps, max_seconds)
     finally:
@@ -199,18 +204,6 @@ def _adam(model: nn.Module, fused: bool) -> torch.optim.Adam:
     # on a CPU its fused sweep over the weights takes less than half the time
     fused = fused and all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in model.parameters())
     return torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused or None)
-
-
-_BY_STEP = (OneCycleLR, CyclicLR)  # they count steps, as their documentation has it
-
-
-def _check_scheduler(scheduler: LRScheduler, optimizer: torch.optim.Optimizer, validated: bool) -> None:
-    if scheduler.optimizer is not optimizer:
-        raise ValueError(
-            "the scheduler is of another optimizer, and would change nothing here. Make it from the one that fit gets."
-        )
-    if isinstance(scheduler, ReduceLROnPlateau) and not validated:
-        raise ValueError("ReduceLROnPlateau goes by the validation loss, but there is none. Give validation=(x, y).")
 
 
 class _Descent(Loop):
