@@ -177,7 +177,7 @@ def _content(entry: Entry, root: str | os.PathLike | None, download: bool, split
             size = sum(spec.size for spec in entry.files) / 1e6
             raise NotAvailableError(
                 f"{entry.title} is not in {folder} ({', '.join(spec.path for spec in absent)} missing). Run `python -m "
-                f"bnnlib data {entry.name}` to download {size:.1f} MB, or set BNNLIB_DATA to the folder of the data sets."
+                f"bnnlib data {entry.name}` to download {size:.1f} MB, or set BNNLIB_DATA to a folder that has it."
             )
         fetch(entry.name, root)
     return _READERS[entry.reader][0](entry, folder, split)

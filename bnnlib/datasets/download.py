@@ -62,13 +62,12 @@ def download(
 
     A file that fails is deleted. `size` is in bytes, about: anything over twice as much is refused.
     """
-    policy = policy or POLICY
     problems = []
     for url in urls:
         # One part per address: two hosts may compress the same content differently, so bytes must not be mixed.
         part = target.parent / ".download" / f"{target.name}.{sha256(url.encode()).hexdigest()[:8]}.part"
         try:
-            _deliver(url, part, check, size, progress, policy)
+            _deliver(url, part, check, size, progress, policy or POLICY)
             os.replace(part, target)
             return
         except _SourceError as error:

@@ -1,8 +1,7 @@
 """Physical export of an unstructured sparse network: its weight matrices in compressed sparse row (CSR) form.
 
-A pruned network full of zeros is neither smaller nor faster. Here only the nonzeros are kept, each with its column, and
-products skip the rest; a convolution multiplies the sparse filters with the image's patches side by side (im2col).
-Whether that is faster depends on sparsity, layer and batch; `benchmarks/csr.py` of the repository measures it.
+A convolution multiplies the sparse filters with the image's patches side by side (im2col). Whether that is faster
+depends on sparsity, layer and batch; `benchmarks/csr.py` of the repository measures it.
 """
 
 import copy

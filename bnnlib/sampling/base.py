@@ -20,9 +20,8 @@ class Sampler(torch.optim.Optimizer):
     The energy is U = -log posterior in nats: the number of observations times the mean negative log-likelihood of a
     mini-batch, plus the penalties of the prior. A learning rate `lr` for the mean loss is `lr / n` here.
 
-    Every tensor may carry leading dimensions for chains: the update is elementwise, so a stack of chains moves as the
-    chains would alone, with noise of their own. The keys "lr" and "temperature" of `param_groups` may be changed
-    between steps, by PyTorch's schedulers or by hand.
+    Every tensor may carry leading dimensions for chains: the update is elementwise. The keys "lr" and "temperature" of
+    `param_groups` may be changed between steps, by PyTorch's schedulers or by hand.
 
     With `keyed` the noise of a step is a function of a seed, which is drawn once, and of the number of the step, as
     `bnnlib.nn.redraw` has it: other numbers of the same law. On a CPU with a compiler a step of `SGHMC` or `SGLD` is
@@ -102,10 +101,7 @@ class Sampler(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:  # type: ignore[override]  # a tensor, not a number
-        """Move every parameter that has a gradient.
-
-        Args:
-            closure: as for any optimizer: recomputes the energy and its gradients.
+        """Move every parameter that has a gradient; a closure recomputes the energy and its gradients before.
 
         Raises:
             ValueError: lr or temperature of a group have become negative or NaN.
@@ -158,11 +154,7 @@ class Sampler(torch.optim.Optimizer):
         return torch._foreach_add(gradients, parameters, alpha=decay)
 
     def _move(self, kernel: str, groups: Sequence[tuple[Tensor, ...]], constants: tuple[float, ...]) -> bool:
-        """Move each (parameter, its buffers ..., gradient) in one pass by a kernel, and say whether one could.
-
-        Args:
-            kernel: of `kernels.cpp`, which changes all but the gradient.
-        """
+        """Move each (parameter, its buffers ..., gradient) in one pass by a kernel of `kernels.cpp`, if one can."""
         if self.seed is None or not all(g[0].is_cpu and dense(g) and has_kernels(g[0]) for g in groups):
             return False
         for *moved, gradient in groups:
@@ -172,11 +164,7 @@ class Sampler(torch.optim.Optimizer):
         return True
 
     def check_finite(self) -> None:
-        """Raise if a parameter is NaN or infinite.
-
-        Raises:
-            DivergedError: names the step size and what to do.
-        """
+        """Raise a DivergedError if a parameter is NaN or infinite."""
         for group in self.param_groups:
             norms = torch.stack([norm.double() for norm in torch._foreach_norm(list(group["params"]))])
             bad = norms[~torch.isfinite(norms)]

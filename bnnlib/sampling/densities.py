@@ -73,9 +73,8 @@ class DiagonalGaussian(Density):
 
     Example:
         >>> density = DiagonalGaussian(2)
-        >>> point = density.rsample(5)
-        >>> point.shape, density.log_prob(point).shape
-        (torch.Size([5, 2]), torch.Size([5]))
+        >>> density.log_prob(density.rsample(5)).shape
+        torch.Size([5])
     """
 
     def __init__(self, dim: int, scale: float = 1.0) -> None:

@@ -14,8 +14,8 @@ _CUTOFF = 0.05  # of the autocorrelation, in ESS by threshold
 def split_r_hat(draws: Tensor) -> Tensor:
     """Split R-hat, equations (aeb-rhat) and (fnd-rhat), Gelman et al., Bayesian Data Analysis, 3rd edition, (11.4).
 
-    Every chain is cut into halves; R-hat is the square root of the pooled variance over the mean variance within the
-    halves. Values above 1.01 say that the chains, or the halves of one chain, are not yet in the same place.
+    R-hat is the square root of the pooled variance over the mean variance within the chains' halves. Values above 1.01
+    say that the chains, or the halves of one chain, are not yet in the same place.
 
     Args:
         draws: shape (chains, draws, ...), any units; each remaining entry is a quantity of its own.
@@ -44,8 +44,8 @@ def effective_sample_size(draws: Tensor, *, rule: str = "geyer") -> Tensor:
 
     The rules differ in where they stop to sum the autocorrelation: "geyer" takes his initial monotone sequence, as Stan
     and ArviZ do (Vehtari et al., 2021, section 3.2); "threshold" the lags up to the first that is not above 0.05, as
-    the code of A-NICE-MC does for one quantity, which takes the target's mean and variance where we take each chain's;
-    "batch_means" compares the variance of the means of blocks of sqrt(draws) draws with that of draws.
+    the code of A-NICE-MC does with the target's moments, where we take each chain's; "batch_means" compares the
+    variance of the means of blocks of sqrt(draws) draws with that of draws.
 
     Args:
         draws: shape (chains, draws, ...).

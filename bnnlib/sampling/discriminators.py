@@ -1,7 +1,6 @@
 """Discriminators of pairs with values in [b, 1], and their losses: section 1.4 of Neklyudov's thesis.
 
-The first argument of d(x, y) is the point that looks more like data the larger d is. Every discriminator here is made
-of a score of single points, so that a chain scores each point once.
+The first argument of d(x, y) is the point that looks more like data the larger d is.
 """
 
 from typing import Protocol
@@ -25,8 +24,7 @@ class GenerativeProposal(Protocol):
     A state is what the proposal moves: latents of a generator, or the points themselves.
 
     Example:
-        >>> proposal = LatentProposal(torch.nn.Linear(3, 2), latent_dim=3)
-        >>> all(hasattr(proposal, name) for name in ("draw", "move", "decode"))
+        >>> all(hasattr(LatentProposal, name) for name in ("draw", "move", "decode"))
         True
     """
 
@@ -40,7 +38,7 @@ class GenerativeProposal(Protocol):
 
 
 class PairDiscriminator(nn.Module):
-    """Base of discriminators that are made of a score of single points.
+    """Base of discriminators that are made of a score of single points, so that a chain scores each point once.
 
     Args:
         network: points (n, ...) to numbers (n,) without a bound.

@@ -24,7 +24,7 @@ class HamiltonianMonteCarlo(Kernel):
 
     A Metropolis-Hastings kernel on position and momentum whose proposal keeps volume: the ratio is exp(-change of
     energy). The step size of each step is drawn within +-`jitter` of `step_size`, so that no trajectory comes full
-    circle in all steps. A trajectory that runs off to infinity is refused like any other bad point.
+    circle in all steps. A trajectory that runs off to infinity is refused.
 
     Args:
         log_prob: see `Kernel`; differentiable.

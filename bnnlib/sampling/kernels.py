@@ -231,7 +231,7 @@ class Trace:
 
     @property
     def never_moved(self) -> Tensor:
-        """(chains,), the chains that stayed where they started: their draws are one point, and no estimate of it."""
+        """(chains,), the chains that stayed where they started."""
         return self.moves == 0
 
 

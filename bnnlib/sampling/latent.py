@@ -28,8 +28,7 @@ class LatentProposal:
 
     Example:
         >>> proposal = LatentProposal(torch.nn.Linear(3, 2), latent_dim=3)
-        >>> latents = proposal.draw(5)
-        >>> proposal.decode(proposal.move(latents)).shape
+        >>> proposal.decode(proposal.move(proposal.draw(5))).shape
         torch.Size([5, 2])
     """
 
@@ -77,8 +76,7 @@ class LatentProposal:
         points = torch.cat([self.decoder(part) for part in state.split(self.batch_size)])
         if points.dim() == 0 or len(points) != len(state):
             raise ValueError(
-                f"the generator gives shape {tuple(points.shape)} for {len(state)} latents, but it must be "
-                f"({len(state)}, ...), one point for each."
+                f"the generator gives {tuple(points.shape)} for {len(state)} latents, not one point for each."
             )
         return points
 

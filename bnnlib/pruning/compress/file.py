@@ -31,9 +31,8 @@ def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
 
     Example:
         >>> import os, tempfile
-        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_compressed(compress(network, torch.randn(2, 3)), f"{folder}/network.pt")
+        ...     save_compressed(compress(torch.nn.Linear(3, 4), torch.randn(2, 3)), f"{folder}/network.pt")
         ...     print(os.listdir(folder))
         ['network.pt']
     """
@@ -83,12 +82,11 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
 
     Example:
         >>> import tempfile
-        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
-        >>> small, x = compress(network, torch.randn(2, 3)), torch.randn(2, 3)
+        >>> network, x = torch.nn.Linear(3, 4).eval(), torch.randn(2, 3)
+        >>> small = compress(network, x)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_compressed(small, f"{folder}/network.pt")
-        ...     again = load_compressed(f"{folder}/network.pt", network)
-        >>> torch.equal(again(x), small(x))
+        ...     torch.equal(load_compressed(f"{folder}/network.pt", network)(x), small(x))
         True
     """
     entries, state = read_tensors(path, FORMAT, "save_compressed")
