@@ -17,8 +17,7 @@ REPAIR = "Delete it and load the data set again to download it anew."
 def standard_splits(rows: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """The random 90/10 splits that the literature shares, as (train, test) indices in their published order.
 
-    They are drawn one after another from NumPy's legacy generator with seed 1, whose stream is frozen; the result
-    is compared with the checksum in the registry, and with the published index files where these are present.
+    They are drawn one after another from NumPy's legacy generator with seed 1, whose stream is frozen.
     """
     random = np.random.RandomState(1)
     cut = round(rows * 0.9)

@@ -76,7 +76,7 @@ class LatentProposal:
         points = torch.cat([self.decoder(part) for part in state.split(self.batch_size)])
         if points.dim() == 0 or len(points) != len(state):
             raise ValueError(
-                f"the generator gives {tuple(points.shape)} for {len(state)} latents, not one point for each."
+                f"the generator gives shape {tuple(points.shape)} for {len(state)} latents: give one point for each."
             )
         return points
 

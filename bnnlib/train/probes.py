@@ -23,10 +23,7 @@ def _asked(loss: Loss, outputs: Tensor, y: Tensor) -> float:
 
 
 def pairs_all(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
-    """Whether a loss depends on targets, but for no outputs on which belong to which row.
-
-    A copy of it is asked where `deepcopy` makes one, as it does of a module.
-    """
+    """Whether a loss, or the copy that `deepcopy` makes, depends on targets, but not on which belong to which row."""
     try:
         loss = copy.deepcopy(loss)
         up = (y.double() if y.is_floating_point() else y).sort(dim=0).values
@@ -72,10 +69,7 @@ def _keeps_nothing(value: Any) -> bool:
 
 
 def adds_up(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
-    """Whether a loss is twice as large for all rows twice.
-
-    Modules are asked as copies, and functions whose parts keep nothing; others may.
-    """
+    """Whether a loss is twice as large for all rows twice: modules as copies, and functions that keep nothing."""
     try:
         if not isinstance(loss, nn.Module) and not _keeps_nothing(loss):
             return False

@@ -55,10 +55,7 @@ class Validation:
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, forward: Callable[[Tensor], Tensor], device: torch.device, seed: int) -> float:
-        """The mean loss over the rows; equal seeds are equal draws, and the same ones for all rows.
-
-        Over the labels that count, by their weights, where the loss is PyTorch's for classes.
-        """
+        """The mean loss over the rows, or the labels that count; equal seeds are equal draws, the same for all rows."""
         total, rows, sizes = 0.0, 0, 0.0
         generator = torch.Generator(device)
         # a loader takes a number from PyTorch's generator, which may be that of the training
