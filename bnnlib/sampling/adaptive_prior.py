@@ -1,7 +1,7 @@
 """The adaptive empirical prior of Deng, Zhang, Liang and Lin (2019): its energy and its stochastic approximation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -42,8 +42,7 @@ class SpikeSlabGaussianLaplacePrior:
         scaled_densities: False leaves sigma out of the densities of the E-step, as in the published code for networks.
         weight_decay: coefficient c of the ridge c / 2 ||w||^2 on the module's other parameters, in nats.
         batch_dims: 1 for weights of shape (replicates, ...), each replicate with latent variables of its own.
-        fused: gradient and update each in one pass over float32 weights on a CPU, in C++ where there is a compiler; the
-            same numbers to rounding.
+        fused: gradient and update each in one pass over float32 weights on a CPU, in C++; the same to rounding.
 
     Raises:
         ValueError: no weight is selected, a name is unknown, or a setting is out of its range.
@@ -148,8 +147,7 @@ class SpikeSlabGaussianLaplacePrior:
     def energy(self) -> Tensor:
         """The prior's terms of -Q1 that depend on the weights, equation (aeb-q1), in nats; differentiable.
 
-        Returns:
-            A scalar, or one value for each replicate. `add_gradient_` gives its gradient at a fraction of the cost.
+        A scalar, or one value for each replicate. `add_gradient_` gives its gradient at a fraction of the cost.
         """
         total = torch.zeros(self._batch, device=self.sigma.device, dtype=self.sigma.dtype)
         for name, weight in self.weights.items():
@@ -197,8 +195,8 @@ class SpikeSlabGaussianLaplacePrior:
         """One step of the stochastic approximation of all learned latent variables, equation (aeb-sa).
 
         Args:
-            squared_error: I of (aeb-scale), the sum of squared residuals over all N observations (for a mini-batch of
-                n, N / n times its sum), a number or one for each replicate; regression only.
+            squared_error: in regression I of (aeb-scale), the sum of squared residuals over all N observations (of n in
+                a mini-batch, N / n times their sum), a number or one for each replicate.
 
         Raises:
             ValueError: the residuals are missing in regression.
@@ -240,9 +238,9 @@ class SpikeSlabGaussianLaplacePrior:
                 # no floor: with all weights in the spike EM reaches 0 geometrically, and is to stay there
                 self.inclusion[name].lerp_(best, step)
 
-    def _coefficients(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
+    def _coefficients(self, name: str) -> Any:
         given = self.inclusion[name], self.sigma, self.spike_scale, self.slab_variance
-        return cast(tuple[Tensor, Tensor, Tensor], slab_log_odds_coefficients(*given, scaled=self.scaled_densities))
+        return slab_log_odds_coefficients(*given, scaled=self.scaled_densities)
 
     def _move(self, name: str, weight: Tensor, step: float) -> Tensor:
         """`_update_layer` in one pass; returns the sums of kappa0 |w|, kappa1 w^2 and rho, the new ones."""

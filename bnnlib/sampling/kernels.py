@@ -142,8 +142,7 @@ def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> Kernel:
         proposal: `RandomWalk`, `Markov`, or `Independent`; the last takes anything with ``rsample`` and ``log_prob``.
 
     Raises:
-        TypeError: the proposal has no density. What only draws, such as the generator of a GAN, needs
-            `implicit_metropolis_hastings`.
+        TypeError: the proposal has no density, which `implicit_metropolis_hastings` does not need.
 
     Example:
         >>> kernel = metropolis_hastings(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(2.0))  # of N(0, 1)
@@ -261,8 +260,7 @@ def sample(
         progress: whether to show a bar.
 
     Raises:
-        ValueError: a count is too small, the density returned NaN or +inf, or is not finite at the start, or a shape
-            does not fit.
+        ValueError: a count or a shape does not fit, the density is not finite at the start, or NaN or +inf later.
 
     Warns:
         UserWarning: some chains never moved.

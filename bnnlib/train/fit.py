@@ -98,12 +98,11 @@ def fit(
             scheduler of `torch.optim.lr_scheduler`, stepped after every epoch (OneCycleLR and CyclicLR after every
             step, ReduceLROnPlateau with the validation loss). After a function's run the groups have their initial
             rates again; None leaves them to others.
-        validation: rows that are held out, as `data`; after each epoch the history has their mean loss,
-            "validation_nll", by the labels that count and their weights where the loss is PyTorch's for classes. Of a
-            network with draws it is that of the averaged predictive: of the mean probability where the loss is
-            PyTorch's cross-entropy, NLL or binary cross-entropy of logits, else of the mean output. The draws are the
-            same after every epoch, and the training that of a run without validation.
-        validation_draws: that the predictive averages.
+        validation, validation_draws: rows that are held out, as `data`; after each epoch the history has their mean
+            loss, "validation_nll", by the labels that count and their weights where the loss is PyTorch's for classes.
+            Of a network with draws it is that of the predictive averaged over so many: of the mean probability where
+            the loss is PyTorch's cross-entropy, NLL or binary cross-entropy of logits, else of the mean output. The
+            draws are the same after every epoch, and the training that of a run without validation.
         max_steps, max_seconds: further bounds of the run in total, in steps and by the clock; the step under way is
             completed. A run that resumes with a larger one goes on.
         num_data: n, by default the rows of the data set, or those that a loader's SubsetRandomSampler or list of
@@ -129,20 +128,19 @@ def fit(
             of an epoch. A run with other settings of layers, such as the prior's, or another kind of optimizer is
             refused; another learning rate or constant kl_scale is told. The loss, the values of the data and functions
             are not compared: another run needs another file.
-        callbacks: see `Callback`; `EarlyStopping` is one.
-        progress: a bar on stderr, where tqdm is installed.
+        callbacks, progress: see `Callback`, of which `EarlyStopping` is one; a bar on stderr, where tqdm is installed.
 
     Returns:
         The `Run`, with the history of all epochs, those before a resume included.
 
     Raises:
-        ValueError: a count, the data, the optimizer, the scheduler, the loss, a callback or the checkpoint do not fit,
-            an optimizer that draws has the parameters of a Bayesian layer, or nothing bounds the run.
+        ValueError: an argument does not fit, an optimizer that draws has the parameters of a Bayesian layer, or nothing
+            bounds the run.
         TypeError: the model of a validation with draws returns no tensor.
         DivergedError: the loss, or that of the validation, is NaN or infinite. On a CPU the step that would have used
             it is not taken; the checkpoint is not written.
-        KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The model's
-            parameters are its posterior means and scales throughout, never a draw.
+        KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The parameters are
+            posterior means and scales throughout, never a draw.
 
     Warns:
         UserWarning: a loss of one's own seems to be a sum over the rows; the optimizer or its prior has another
