@@ -10,7 +10,7 @@ Files are looked for in $BNNLIB_DATA, else in data/cache/sets of a checkout or b
 registry.toml lists the sets; data/README.md of the repository explains the layout.
 """
 
-from bnnlib.datasets.api import available, fetch, fingerprint, load, names
+from bnnlib.datasets.api import available, fetch, fingerprint, load
 from bnnlib.datasets.dataset import Dataset, Scaling, standardize
 from bnnlib.datasets.errors import (
     DatasetError,
@@ -19,6 +19,7 @@ from bnnlib.datasets.errors import (
     NotAvailableError,
     UnknownDatasetError,
 )
+from bnnlib.datasets.registry import names
 
 __all__ = [
     "Dataset",

@@ -1,6 +1,7 @@
 """Find, download, verify and load a data set by its name."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,6 @@ _READERS = {
     "logistic": (logistic.read, logistic.missing),
     "bundled": (bundled.read, bundled.missing),
 }
-
-
-def names() -> list[str]:
-    """Every name that `load` accepts.
-
-    Example:
-        >>> "digits" in names(), "mnist" in names()
-        (True, True)
-    """
-    return registry.names()
 
 
 def available(name: str, root: str | os.PathLike | None = None) -> bool:
@@ -80,7 +71,11 @@ def fetch(name: str, root: str | os.PathLike | None = None, *, progress: bool = 
         with lock(folder / ".download" / f"{name}.lock", entry.title):
             # Asked again under the lock: another process may have finished the work meanwhile.
             for spec in _READERS[entry.reader][1](entry, folder):
-                _fetch_file(entry, spec, folder, progress)
+                target, fault = folder / spec.path, partial(_fault, entry, spec)
+                if not target.exists():
+                    download(entry.urls(spec), target, check=fault, size=spec.size, progress=progress)
+                if entry.members:
+                    cifar.unpack(entry, target, folder)
     except DownloadError as error:
         raise DownloadError(
             f"{entry.title} is not in {folder} and could not be downloaded. {error}\n"
@@ -92,16 +87,6 @@ def fetch(name: str, root: str | os.PathLike | None = None, *, progress: bool = 
             f"{folder} cannot be written: {error.strerror or error}. Set BNNLIB_DATA to a folder that you may write to."
         ) from error
     return folder
-
-
-def _fetch_file(entry: Entry, spec: FileSpec, folder: Path, progress: bool) -> None:
-    target = folder / spec.path
-    if not target.exists():
-        download(
-            entry.urls(spec), target, check=lambda path: _fault(entry, spec, path), size=spec.size, progress=progress
-        )
-    if entry.members:
-        cifar.unpack(entry, target, folder)
 
 
 def _fault(entry: Entry, spec: FileSpec, path: Path) -> str | None:
@@ -148,16 +133,14 @@ def load(
     """
     entry = registry.entry(name)
     content = _content(entry, root, download, split)
-    title, note = entry.title, entry.note
     variant = _variant(entry, content)
-    if variant:
-        title, note = variant.title, " ".join(filter(None, (variant.note, entry.note)))
+    title = variant.title if variant else entry.title
     info: dict[str, Any] = {
         "key": entry.name,
         "license": entry.license,
         "citation": entry.citation,
         "homepage": entry.homepage,
-        "note": note,
+        "note": " ".join(filter(None, (variant.note if variant else "", entry.note))),
         "variant": variant is not None,
         "split": content.split,
         "fingerprint": content.fingerprint,
@@ -191,10 +174,10 @@ def _content(entry: Entry, root: str | os.PathLike | None, download: bool, split
     folder = registry.data_root(root) / entry.folder
     if absent := _READERS[entry.reader][1](entry, folder):
         if not download:
+            size = sum(spec.size for spec in entry.files) / 1e6
             raise NotAvailableError(
-                f"{entry.title} is not in {folder} ({', '.join(spec.path for spec in absent)} missing). Run "
-                f"`python -m bnnlib data {entry.name}` to download {entry.download_size / 1e6:.1f} MB, "
-                "or set BNNLIB_DATA to a folder that holds the data sets."
+                f"{entry.title} is not in {folder} ({', '.join(spec.path for spec in absent)} missing). Run `python -m "
+                f"bnnlib data {entry.name}` to download {size:.1f} MB, or set BNNLIB_DATA to a folder that has it."
             )
         fetch(entry.name, root)
     return _READERS[entry.reader][0](entry, folder, split)

@@ -9,8 +9,6 @@ from bnnlib.datasets.content import Content, sha256_of_array
 from bnnlib.datasets.errors import DatasetError
 from bnnlib.datasets.registry import Entry, FileSpec
 
-HELP = "It comes with scikit-learn, which is not installed. Install it with `pip install scikit-learn`."
-
 
 def missing(entry: Entry, folder: Path) -> list[FileSpec]:
     """Nothing to download."""
@@ -25,7 +23,7 @@ def installed() -> bool:
 def read(entry: Entry, folder: Path, split: int | None) -> Content:
     """The rows with a fixed fifth of them for test; images (N, 1, 8, 8) on the scale 0 to 16."""
     if not installed():
-        raise DatasetError(f"{entry.name} cannot be loaded. {HELP}")
+        raise DatasetError(f"{entry.name} comes with scikit-learn: install that with `pip install scikit-learn`.")
     from sklearn import datasets
 
     # scikit-learn's own scaling of diabetes uses every row; the raw units leave the test rows out of it.

@@ -72,17 +72,15 @@ class Dataset:
                 raise ValueError(f"{part}_x has {len(x)} rows and {part}_y has {len(y)}; they must be the same rows.")
 
     def __repr__(self) -> str:
-        shape = "x".join(str(size) for size in self.train_x.shape[1:])
-        return (
-            f"Dataset({self.name!r}, {self.task}, {len(self.train_x)} train + {len(self.test_x)} test rows of {shape})"
-        )
+        shape = "x".join(map(str, self.train_x.shape[1:]))
+        rows = f"{len(self.train_x)} train + {len(self.test_x)} test rows of {shape}"
+        return f"Dataset({self.name!r}, {self.task}, {rows})"
 
     def validation_split(self, size: float | int, *, generator: torch.Generator) -> tuple[Dataset, Dataset]:
         """Hold some training rows out, for choosing settings without looking at the test rows.
 
         Both results train on the same kept rows. `train` keeps the test rows, for the one final measurement;
-        `validation` has the held-out rows in the place of the test rows, so that any code that trains on
-        `train_x` and scores on `test_x` can be used to choose settings by passing it `validation`.
+        `validation` has the held-out rows in their place, for code that trains on `train_x` and scores on `test_x`.
 
         Args:
             size: rows to hold out, as a count (int) or as a fraction of the training rows (float).
@@ -109,20 +107,13 @@ class Dataset:
             )
         order = torch.randperm(rows, generator=generator, device=generator.device).to(self.train_x.device)
         held, kept = order[:count], order[count:]
-        split = {"held_out": count, "kept": rows - count}
-        train = replace(
-            self,
-            train_x=self.train_x[kept],
-            train_y=self.train_y[kept],
-            info={**self.info, "validation_split": {**split, "role": "train"}},
-        )
-        validation = replace(
-            train,
-            test_x=self.train_x[held],
-            test_y=self.train_y[held],
-            info={**self.info, "validation_split": {**split, "role": "validation"}},
-        )
-        return train, validation
+
+        def info(role: str) -> dict[str, Any]:
+            return {**self.info, "validation_split": {"held_out": count, "kept": rows - count, "role": role}}
+
+        train = replace(self, train_x=self.train_x[kept], train_y=self.train_y[kept], info=info("train"))
+        held_out = {"test_x": self.train_x[held], "test_y": self.train_y[held]}
+        return train, replace(train, **held_out, info=info("validation"))
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:

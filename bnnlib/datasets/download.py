@@ -18,13 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from bnnlib.datasets.errors import DownloadError
 
 TRANSIENT_STATUS = {408, 425, 429, 500, 502, 503, 504}
-CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -64,28 +62,23 @@ def download(
 
     A file that fails is deleted. `size` is in bytes, about: anything over twice as much is refused.
     """
-    policy = policy or POLICY
     problems = []
     for url in urls:
         # One part per address: two hosts may compress the same content differently, so bytes must not be mixed.
         part = target.parent / ".download" / f"{target.name}.{sha256(url.encode()).hexdigest()[:8]}.part"
         try:
-            _deliver(url, part, check, size, progress, policy)
+            _deliver(url, part, check, size, progress, policy or POLICY)
             os.replace(part, target)
             return
         except _SourceError as error:
             problems.append(f"{url}: {error}")
         except OSError as error:
-            raise _disk_error(target, error) from error
+            raise DownloadError(
+                f"{target} could not be written: {error.strerror or error}. Free some space or set BNNLIB_DATA to a "
+                "folder on another disk; what was already downloaded is kept and will be resumed."
+            ) from error
     tried = "\n".join(f"  - {problem}" for problem in problems) or "  (the registry lists none)"
     raise DownloadError(f"{target.name} could not be downloaded. Sources tried:\n{tried}")
-
-
-def _disk_error(target: Path, error: OSError) -> DownloadError:
-    return DownloadError(
-        f"{target} could not be written: {error.strerror or error}. Free some space or set BNNLIB_DATA to a folder "
-        "on another disk; what was already downloaded is kept and will be resumed."
-    )
 
 
 def _deliver(url: str, part: Path, check, size: int | None, progress: bool, policy: Policy) -> None:
@@ -206,7 +199,7 @@ def _transfer(url: str, part: Path, have: int, size: int | None, progress: bool,
 
 def _read(response) -> bytes:
     try:
-        return response.read1(CHUNK)
+        return response.read1(1 << 18)
     except (OSError, http.client.HTTPException) as error:
         raise _Retry(f"the connection broke: {error or type(error).__name__}") from None
 
@@ -237,30 +230,25 @@ def lock(path: Path, what: str) -> Iterator[None]:
     """Hold a lock among processes, waiting for whoever has it; the system releases it if the holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as stream:
-        warned = False
-        while not _try_lock(stream):
-            if not warned:
-                print(f"another process is downloading {what}; waiting for it", file=sys.stderr)
-                warned = True
-            time.sleep(0.1)
+        if not _try_lock(stream):
+            print(f"another process is downloading {what}; waiting for it", file=sys.stderr)
+            while not _try_lock(stream):
+                time.sleep(0.1)
         yield
 
 
 def _try_lock(stream) -> bool:
     try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt as windows
+        if sys.platform == "win32":
+            import msvcrt
 
-        msvcrt: Any = windows  # which a checker on another system does not know
-
-        try:
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        else:
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if sys.platform != "win32" and not isinstance(error, BlockingIOError):
+            raise
         return False
     return True

@@ -55,13 +55,12 @@ class IntegrityError(DatasetError):
 
     Example:
         >>> import pathlib, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
-        ...         path = pathlib.Path(folder, "MNIST", "raw", f"{name}-ubyte.gz")
-        ...         path.parent.mkdir(parents=True, exist_ok=True)
-        ...         _ = path.write_bytes(b"half of it")
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     folder = pathlib.Path(root, "logistic", "heart")
+        ...     folder.mkdir(parents=True)
+        ...     _ = [(folder / name).write_bytes(b"half of it") for name in ("data.npy", "labels.npy")]
         ...     try:
-        ...         load("mnist", root=folder)
+        ...         load("heart", root=root)
         ...     except IntegrityError as error:
         ...         print("Delete it" in str(error))
         True

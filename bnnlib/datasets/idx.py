@@ -8,23 +8,17 @@ from bnnlib.datasets.content import Content, file_digest, gunzip, sha256
 from bnnlib.datasets.errors import IntegrityError
 from bnnlib.datasets.registry import Entry, FileSpec
 
-IMAGES, LABELS = 0x803, 0x801
-
 
 def parse(data: bytes, magic: int, source: str) -> np.ndarray:
-    """Array of unsigned bytes in an idx file: images (N, 1, H, W) or labels (N,)."""
+    """Array of unsigned bytes in an idx file: images (N, 1, H, W) of magic 0x803 or labels (N,) of 0x801."""
     axes = magic & 0xFF
     header = np.frombuffer(data[: 4 * (axes + 1)], dtype=">u4")
     if len(header) != axes + 1 or header[0] != magic:
-        raise IntegrityError(
-            f"{source} is not an idx file of {'images' if axes == 3 else 'labels'}; download it again."
-        )
+        raise IntegrityError(f"{source} is no idx file of {'images' if axes == 3 else 'labels'}; download it again.")
     shape = tuple(int(size) for size in header[1:])
     values = np.frombuffer(data, dtype=np.uint8, offset=4 * (axes + 1))
     if values.size != np.prod(shape):
-        raise IntegrityError(
-            f"{source} holds {values.size} bytes where its header announces {shape}; download it again."
-        )
+        raise IntegrityError(f"{source} holds {values.size} bytes, but announces {shape}; download it again.")
     return values.reshape(shape[0], 1, *shape[1:]) if axes == 3 else values
 
 
@@ -54,7 +48,7 @@ def read(entry: Entry, folder: Path, split: int | None) -> Content:
         data = _content(folder, spec, faults)
         name = Path(spec.path).stem
         parts[name] = sha256(data)
-        arrays.append(parse(data, IMAGES if "images" in name else LABELS, str(folder / spec.path)))
+        arrays.append(parse(data, 0x803 if "images" in name else 0x801, str(folder / spec.path)))
     train_x, train_y, test_x, test_y = arrays
     for part, x, y in (("training", train_x, train_y), ("test", test_x, test_y)):
         if len(x) != len(y):

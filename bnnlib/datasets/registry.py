@@ -57,24 +57,15 @@ class Entry:
         """Every address of one file, in the order in which to try them."""
         return [source.replace("{file}", spec.path) for source in self.sources]
 
-    @property
-    def download_size(self) -> int:
-        """Bytes to download for the whole set."""
-        return sum(spec.size for spec in self.files)
-
 
 @lru_cache(maxsize=4)
 def _read(path: Path) -> dict[str, Entry]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DatasetError(
-            f"The data registry {path} does not exist, so this installation is not whole: install bnnlib again."
-        ) from None
+        raise DatasetError(f"{path} does not exist, so this installation is not whole: install bnnlib again.") from None
     except tomllib.TOMLDecodeError as error:
-        raise DatasetError(
-            f"The data registry {path} is not valid TOML: {error}. Restore it from the repository."
-        ) from None
+        raise DatasetError(f"{path} is not valid TOML: {error}. Restore it from the repository.") from None
     defaults = table.pop("defaults", {})
     return {name: _entry(name, {**defaults.get(fields["reader"], {}), **fields}) for name, fields in table.items()}
 
@@ -89,7 +80,12 @@ def _entry(name: str, fields: dict[str, Any]) -> Entry:
 
 
 def names() -> list[str]:
-    """Every name that `load` accepts, in the order of the registry."""
+    """Every name that `load` accepts.
+
+    Example:
+        >>> "digits" in names(), "mnist" in names()
+        (True, True)
+    """
     return list(_read(REGISTRY))
 
 
@@ -98,9 +94,8 @@ def entry(name: str) -> Entry:
     entries = _read(REGISTRY)
     if name in entries:
         return entries[name]
-    guess = difflib.get_close_matches(
-        str(name).casefold().replace("-", "_").replace(" ", "_"), entries, n=1, cutoff=0.5
-    )
+    given = str(name).casefold().replace("-", "_").replace(" ", "_")
+    guess = difflib.get_close_matches(given, entries, n=1, cutoff=0.5)
     hint = f" Did you mean {guess[0]!r}?" if guess else ""
     raise UnknownDatasetError(f"There is no data set named {name!r}.{hint} The names are: {', '.join(entries)}.")
 

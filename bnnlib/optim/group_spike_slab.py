@@ -16,18 +16,15 @@ from bnnlib.functional.group_spike_slab import (
     group_threshold,
 )
 
-EMPTY = ("raise", "allow")
-
 
 class GroupSpikeSlab:
     """Chooses the weight decay of every group of weights, and removes groups for good; hard EM, (avo-threshold).
 
         prior = GroupSpikeSlab(model, spike=1e-2, slab=5e-4, num_data=n, names=["0.weight"], hard_threshold=1e-3)
         optimizer = AdaptiveVariational(model.parameters(), lr, n, prior=prior)
-        ... each epoch after the warm-up: prior.update()
 
-    With another optimizer call `add_gradient_` between `backward` and `step`, and `hold_` behind it. It is a callback
-    of `bnnlib.train.fit` as well, which updates after every epoch beyond `warm_up`.
+    As a callback of `bnnlib.train.fit` it updates after every epoch beyond `warm_up`. With another optimizer call
+    `add_gradient_` between `backward` and `step`, and `hold_` behind it.
 
     `update` gives a group the slab's decay where its mean square is at least the soft threshold, else the spike's; this
     is reversible. Groups whose mean square is below the hard threshold are set to 0 and stay there.
@@ -51,8 +48,7 @@ class GroupSpikeSlab:
         ValueError: the decays are in the wrong order, no weight is selected, or a setting is out of its range.
 
     Example:
-        >>> model = torch.nn.Linear(10, 4)
-        >>> prior = GroupSpikeSlab(model, spike=1e-2, slab=5e-4, num_data=1000, names=["weight"])
+        >>> prior = GroupSpikeSlab(torch.nn.Linear(10, 4), spike=1e-2, slab=5e-4, num_data=1000)
         >>> prior.update()
         >>> {name: one.shape for name, one in prior.slab_probability().items()}
         {'weight': torch.Size([1, 10])}
@@ -75,7 +71,7 @@ class GroupSpikeSlab:
         when_empty: str = "raise",
     ) -> None:
         check_choice("kind", kind, (*KINDS, "channel"))
-        check_choice("when_empty", when_empty, EMPTY)
+        check_choice("when_empty", when_empty, ("raise", "allow"))
         self.num_data = check_count("num_data", num_data)
         group_threshold(spike, slab, self.num_data, 1, prior_slab_probability)  # checks them
         if soft_threshold != "exact":
@@ -91,14 +87,12 @@ class GroupSpikeSlab:
         self._names = {weight: name for name, weight in self.weights.items()}
         shapes = {name: self._mean_square(weight) for name, weight in self.weights.items()}
         self.decay = {name: torch.full_like(shape, self.slab) for name, shape in shapes.items()}
-        self.masks = {name: torch.ones_like(self._mask_like(w)) for name, w in self.weights.items()}
+        # of kernels for channels: what both of a kernel's channels decide
+        self.masks = {name: torch.ones_like(shape) for name, shape in shapes.items()}
 
     @torch.no_grad()
     def _mean_square(self, weight: Tensor) -> Tensor:
         return group_mean_square(weight.detach(), self._groups, self.batch_dims)
-
-    def _mask_like(self, weight: Tensor) -> Tensor:
-        return self._mean_square(weight)  # of kernels for channels: what both of its channels decide
 
     def threshold(self, name: str) -> float:
         """Mean square at which a group of this weight changes between spike and slab."""
@@ -110,15 +104,12 @@ class GroupSpikeSlab:
     def slab_probability(self) -> dict[str, Tensor]:
         """P(slab | group) by weight, (avo-slab-probability), in shapes that broadcast against the weights."""
         given = self.spike, self.slab, self.num_data
-        return {
-            name: group_slab_probability(
-                self._mean_square(weight),
-                *given,
-                group_size(weight, self._groups, self.batch_dims),
-                self.prior_slab_probability,
-            )
-            for name, weight in self.weights.items()
-        }
+
+        def probability(weight: Tensor) -> Tensor:
+            size = group_size(weight, self._groups, self.batch_dims)
+            return group_slab_probability(self._mean_square(weight), *given, size, self.prior_slab_probability)
+
+        return {name: probability(weight) for name, weight in self.weights.items()}
 
     @torch.no_grad()
     def update(self) -> None:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
 
 from bnnlib._checks import check_positive
 from bnnlib.optim.adaptive_variational import AdaptiveVariational
@@ -77,15 +76,7 @@ class IVON(AdaptiveVariational):
             generator=generator,
         )
 
-    def _move_means(
-        self,
-        group: dict,
-        parameters: list[Tensor],
-        gradients: list[Tensor],
-        weighted: list[Tensor],
-        momenta: list[Tensor],
-        precisions: list[Tensor],
-    ) -> None:
+    def _move_means(self, group, parameters, gradients, weighted, momenta, precisions) -> None:
         beta, first = group["momentum"], self.initial_scale**-2
         torch._foreach_lerp_(momenta, gradients, 1.0 - beta)
         moved = torch._foreach_div(momenta, 1.0 - beta ** (self.steps + 1))

@@ -1,8 +1,7 @@
 """Physical export of an unstructured sparse network: its weight matrices in compressed sparse row (CSR) form.
 
-A pruned network full of zeros is neither smaller nor faster. Here only the nonzeros are kept, each with its column, and
-products skip the rest; a convolution multiplies the sparse filters with the image's patches side by side (im2col).
-Whether that is faster depends on sparsity, layer and batch; `benchmarks/csr.py` of the repository measures it.
+A convolution multiplies the sparse filters with the image's patches side by side (im2col). Whether that is faster
+depends on sparsity, layer and batch; `benchmarks/csr.py` of the repository measures it.
 """
 
 import copy
@@ -148,7 +147,7 @@ class CSRConv2d(_CSRLayer):
         return output if input.dim() == 4 else output[0]
 
 
-def _sparse(layer: _Dense, matrix: _Matrix | None = None) -> CSRLinear | CSRConv2d:
+def _sparse(layer: _Dense, matrix: _Matrix | None = None) -> _CSRLayer:
     sparse = CSRLinear(layer, matrix) if isinstance(layer, nn.Linear) else CSRConv2d(layer, matrix)
     give_hooks(layer, sparse)
     return sparse
@@ -170,11 +169,10 @@ def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
         TypeError: the model has a layer that cannot be exported, which the message names.
 
     Example:
-        >>> network = torch.nn.Sequential(torch.nn.Linear(100, 100))
-        >>> with torch.no_grad():
-        ...     network[0].weight[:, 5:] = 0.0
-        >>> sparse, x = to_csr(network), torch.randn(2, 100)
-        >>> type(sparse[0]).__name__, torch.allclose(sparse(x), network(x), atol=1e-6)
+        >>> network, x = torch.nn.Linear(100, 100), torch.randn(2, 100)
+        >>> network.weight.data[:, 5:] = 0.0
+        >>> sparse = to_csr(network)
+        >>> type(sparse).__name__, torch.allclose(sparse(x), network(x), atol=1e-6)
         ('CSRLinear', True)
     """
     check_probability("min_sparsity", min_sparsity)
@@ -228,7 +226,7 @@ def save_csr(model: nn.Module, path: str | os.PathLike) -> None:
     Example:
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_csr(to_csr(torch.nn.Sequential(torch.nn.Linear(3, 2))), f"{folder}/network.pt")
+        ...     save_csr(to_csr(torch.nn.Linear(3, 2)), f"{folder}/network.pt")
         ...     print(os.listdir(folder))
         ['network.pt']
     """
@@ -254,12 +252,10 @@ def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
 
     Example:
         >>> import tempfile
-        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 2))
+        >>> network, x = torch.nn.Linear(3, 2), torch.randn(2, 3)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_csr(to_csr(network), f"{folder}/network.pt")
-        ...     sparse = load_csr(f"{folder}/network.pt", network)
-        >>> x = torch.randn(2, 3)
-        >>> torch.allclose(sparse(x), network(x), atol=1e-6)
+        ...     torch.allclose(load_csr(f"{folder}/network.pt", network)(x), network(x), atol=1e-6)
         True
     """
     (_, state), model = read_tensors(path, FORMAT, "save_csr"), copy.deepcopy(model).cpu()

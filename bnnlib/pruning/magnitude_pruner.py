@@ -13,9 +13,7 @@ from bnnlib.pruning.masks import Masks, check_prunable, prunable_weights
 class MagnitudePruner(Masks):
     """Sets the smallest weights to 0 after sampling steps; a callback of `bnnlib.train.sample` and `train.fit`.
 
-        pruner = MagnitudePruner(
-            model, lambda k: smooth_sparsity(k, 0.917), names=["layer*.conv*.weight"], persistent=False
-        )
+        pruner = MagnitudePruner(model, lambda k: smooth_sparsity(k, 0.917), names=["layer*.conv*.weight"])
         sample(model, data, sampler=sampler, prior=prior, callbacks=[pruner], ...)
 
     The number of zeros is exact; the published code finds a threshold by bisection to 0.1 % of the weights.

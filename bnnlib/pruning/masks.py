@@ -8,9 +8,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_choice, check_probability
 from bnnlib.nn.base import BayesianLayer
-from bnnlib.pruning.ranking import step_mask
-
-SCOPES = ("layer", "global")
+from bnnlib.pruning.ranking import jointly, step_mask
 
 
 def prunable_layers(model: nn.Module) -> dict[str, nn.Module]:
@@ -18,10 +16,6 @@ def prunable_layers(model: nn.Module) -> dict[str, nn.Module]:
 
     Raises:
         ValueError: there are none, or one has no plain weight that could be set to 0.
-
-    Example:
-        >>> list(prunable_layers(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))))
-        ['0', '2']
     """
     kinds = (nn.Linear, nn.modules.conv._ConvNd)
     layers: dict[str, nn.Module] = {name: layer for name, layer in model.named_modules() if isinstance(layer, kinds)}
@@ -51,7 +45,7 @@ def prunable_weights(model: nn.Module) -> dict[str, nn.Parameter]:
     """The weights of all linear and convolutional layers by their names; biases are not among them.
 
     Raises:
-        ValueError: there are none, or one is not a plain parameter, see `prunable_layers`.
+        ValueError: there are none, or one is not a plain parameter.
 
     Example:
         >>> list(prunable_weights(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))))
@@ -81,7 +75,7 @@ class Masks:
     """
 
     def __init__(self, model: nn.Module | Mapping[str, nn.Parameter], scope: str = "layer") -> None:
-        check_choice("scope", scope, SCOPES)
+        check_choice("scope", scope, ("layer", "global"))
         self.scope = scope
         self.weights = dict(model) if isinstance(model, Mapping) else prunable_weights(model)
         self._open()
@@ -110,10 +104,8 @@ class Masks:
             self.masks = {name: step_mask(rank, sparsity) for name, rank in ranks.items()}
             self._pruned = sum(round(sparsity * rank.numel()) for rank in ranks.values())
         else:
-            flat = step_mask(torch.cat([rank.flatten() for rank in ranks.values()]), sparsity)
+            self.masks = jointly(step_mask, ranks, sparsity)
             self._pruned = round(sparsity * total)
-            parts = flat.split([rank.numel() for rank in ranks.values()])
-            self.masks = {n: part.view_as(ranks[n]) for n, part in zip(ranks, parts, strict=True)}
         self.apply()
 
     @torch.no_grad()

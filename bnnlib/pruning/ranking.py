@@ -1,6 +1,6 @@
 """Pruning by rank: one score a weight, and the lowest share of them goes (Saha, Liu and Liang, 2024, section 4)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import torch
@@ -10,7 +10,6 @@ from bnnlib._copies import copied, replaced
 from bnnlib.nn.base import NESTED, BayesianLayer, Parameters, check_choice, give_hooks
 from bnnlib.nn.parameters import ParameterPosterior
 
-SCORES = ("inclusion", "signal_to_noise", "magnitude")
 _NEEDS = {
     "inclusion": ("inclusion_log_odds", "an inclusion probability p*", "gaussian_spike_slab"),
     "signal_to_noise": ("scale", "a posterior scale", "gaussian"),
@@ -40,10 +39,7 @@ def rank_mask(score: Tensor, sparsity: float, batch_dims: int = 0) -> Tensor:
 
 
 def step_mask(score: Tensor, sparsity: float, batch_dims: int = 0) -> Tensor:
-    """`rank_mask` for a step of training: on a GPU it does not look for NaN, which would wait for the device.
-
-    There NaN ranks highest, and the loop that trains finds it in its losses.
-    """
+    """`rank_mask` for a step of training: on a GPU, which a look for NaN would wait for, NaN ranks highest."""
     return rank_mask(score, sparsity, batch_dims) if score.is_cpu else _lowest_out(score, sparsity, batch_dims)
 
 
@@ -71,10 +67,9 @@ def _check_share(sparsity: float) -> None:
 def weight_scores(model: nn.Module, by: str = "inclusion") -> dict[str, Tensor]:
     """What ranks each weight and bias of linear and convolutional layers: the lower, the sooner it is pruned.
 
-    "inclusion" is logit p*, equation (sbnn-log-odds), which orders as p* does but tells apart what p* rounds to 1
-    (of the Dirac spike and slab, logit phi).
-    "signal_to_noise" is |mean| / scale, equation (sbnn-snr), as Blundell et al. (2015) prune. "magnitude" is |mean|, or
-    |weight| of a deterministic layer. Normalization is never scored.
+    "inclusion" is logit p*, equation (sbnn-log-odds), which orders as p* does but tells apart what p* rounds to 1 (of
+    the Dirac spike and slab, logit phi); "signal_to_noise" is |mean| / scale, equation (sbnn-snr), as Blundell et al.
+    (2015) prune; "magnitude" is |mean|, or |weight| of a deterministic layer. Normalization is never scored.
 
     Args:
         model: with Bayesian layers; for "magnitude" it may be deterministic. The first two score Bayesian layers alone:
@@ -90,11 +85,11 @@ def weight_scores(model: nn.Module, by: str = "inclusion") -> dict[str, Tensor]:
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear
-        >>> scores = weight_scores(torch.nn.Sequential(SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1)))
+        >>> scores = weight_scores(SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1))
         >>> {name: score.shape for name, score in scores.items()}
-        {'0.weight': torch.Size([2, 3]), '0.bias': torch.Size([2])}
+        {'weight': torch.Size([2, 3]), 'bias': torch.Size([2])}
     """
-    check_choice("by", by, SCORES)
+    check_choice("by", by, (*_NEEDS, "magnitude"))
     scores: dict[str, Tensor] = {}
     for name, module in model.named_modules():
         if isinstance(module, ParameterPosterior):
@@ -110,11 +105,14 @@ def weight_scores(model: nn.Module, by: str = "inclusion") -> dict[str, Tensor]:
                     key = f"{name}.{kind}" if name else kind
                     _check_score(key, score)
                     scores[key] = score
+    if not scores and by == "magnitude":
+        raise ValueError(f"{type(model).__name__} has no linear or convolutional layer, so there is nothing to rank.")
     if not scores:
-        needs = "linear or convolutional layers" if by == "magnitude" else f"Bayesian layers with {_NEEDS[by][1]}"
-        remedy = "" if by == "magnitude" else f" Convert it with bnnlib.nn.to_bayesian(model, {_NEEDS[by][2]!r}, ...)"
-        remedy += " and train it, or rank by='magnitude'." if remedy else ""
-        raise ValueError(f"{type(model).__name__} has no weights to rank: by={by!r} needs {needs}.{remedy}")
+        _, needs, kind = _NEEDS[by]
+        raise ValueError(
+            f"{type(model).__name__} has no weights to rank: by={by!r} needs Bayesian layers with {needs}. Convert it "
+            f"with bnnlib.nn.to_bayesian(model, {kind!r}, ...) and train it, or rank by='magnitude'."
+        )
     return scores
 
 
@@ -130,8 +128,7 @@ def _layer_scores(name: str, layer: nn.Linear | nn.modules.conv._ConvNd, by: str
         spike = " (weight_rho is the scale of a weight that is in, and says nothing of whether it is: by='inclusion')"
         raise ValueError(
             f"{name or 'the model'} is a {type(layer).__name__}, which has no {what.split(' ', 1)[1]}"
-            f"{spike if hasattr(layer, 'weight_logit') else ''}, so by={by!r} cannot rank its weights. Rank "
-            "by='magnitude', or use a layer that has it, as GaussianSpikeSlabLinear does."
+            f"{spike if hasattr(layer, 'weight_logit') else ''}. Rank by='magnitude', or use GaussianSpikeSlabLinear."
         )
     scores: Parameters = getattr(layer, method)()
     if by == "inclusion":
@@ -143,9 +140,7 @@ def _layer_scores(name: str, layer: nn.Linear | nn.modules.conv._ConvNd, by: str
 
 def _check_score(name: str, score: Tensor) -> None:
     if score.numel() == 0:
-        raise ValueError(
-            f"{name} is empty, of shape {tuple(score.shape)}: a layer without weights cannot be ranked. Remove it."
-        )
+        raise ValueError(f"{name} is empty, of shape {tuple(score.shape)}, and cannot be ranked. Remove that layer.")
     if bad := int(score.isnan().sum()):
         raise ValueError(
             f"{bad} of {score.numel()} values of {name} are NaN, so they have no rank. If training has diverged, go "
@@ -183,8 +178,13 @@ def global_masks(scores: Mapping[str, Tensor], sparsity: float) -> dict[str, Ten
             f"sparsity is {sparsity:g}, a drop rate that removes all {total} weights: nothing would be left to carry "
             f"the signal. Give less than {1.0 - 0.5 / total:.10g}, which keeps at least one."
         )
+    return jointly(rank_mask, scores, sparsity)
+
+
+def jointly(mask: Callable[..., Tensor], scores: Mapping[str, Tensor], sparsity: float) -> dict[str, Tensor]:
+    """Masks of all scores in one ranking by `rank_mask` or `step_mask`, each on the device of its score."""
     device = next(iter(scores.values())).device
-    flat = rank_mask(torch.cat([score.flatten().to(device) for score in scores.values()]), sparsity)
+    flat = mask(torch.cat([score.flatten().to(device) for score in scores.values()]), sparsity)
     parts = flat.split([score.numel() for score in scores.values()])
     return {n: part.view_as(s).to(s.device) for (n, s), part in zip(scores.items(), parts, strict=True)}
 
@@ -207,10 +207,8 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
 
     Example:
         >>> from bnnlib.nn import GaussianLinear
-        >>> to_deterministic(torch.nn.Sequential(GaussianLinear(3, 2)))
-        Sequential(
-          (0): Linear(in_features=3, out_features=2, bias=True)
-        )
+        >>> to_deterministic(GaussianLinear(3, 2))
+        Linear(in_features=3, out_features=2, bias=True)
     """
     model = copied(model)
     left = dict(masks or {})
@@ -261,13 +259,12 @@ def _plain(name: str, layer: BayesianLayer) -> nn.Module:
 
 
 def _mask_parameter(name: str, parameter: Tensor | None, mask: Tensor) -> None:
-    shape = None if parameter is None else tuple(parameter.shape)
-    if parameter is None or shape != tuple(mask.shape) or mask.dtype != torch.bool:
+    if parameter is None:
+        raise ValueError(f"masks has {name}, but that layer has no bias.")
+    if parameter.shape != mask.shape or mask.dtype != torch.bool:
         raise ValueError(
             f"the mask of {name} is {mask.dtype} of shape {tuple(mask.shape)}, but it must be torch.bool of shape "
-            f"{shape}, True where the weight stays."
-            if shape is not None
-            else f"masks has {name}, but that layer has no bias."
+            f"{tuple(parameter.shape)}, True where the weight stays."
         )
     if not isinstance(parameter, nn.Parameter):
         raise ValueError(
@@ -293,9 +290,8 @@ def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion") -> nn
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear
-        >>> model = torch.nn.Sequential(SpikeSlabLinear(10, 4, prior_inclusion_probability=0.1))
-        >>> pruned = prune_ranked(model, 0.75)
-        >>> type(pruned[0]).__name__, round(float((pruned[0].weight == 0).float().mean()), 3)
+        >>> pruned = prune_ranked(SpikeSlabLinear(10, 4, prior_inclusion_probability=0.1), 0.75)
+        >>> type(pruned).__name__, round(float((pruned.weight == 0).float().mean()), 3)
         ('Linear', 0.825)
     """
     return to_deterministic(model, global_masks(weight_scores(model, by), sparsity))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +11,6 @@ from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count, check_non_negative
 from bnnlib.pruning.masks import Masks, prunable_layers
 from bnnlib.pruning.schedules import agp_sparsity
-
-
-class _Ramp(TypedDict):
-    final_sparsity: float
-    initial_sparsity: float
-    begin_step: int
-    end_step: int
 
 
 class AGPPruner(Masks):
@@ -44,8 +37,8 @@ class AGPPruner(Masks):
         >>> model, data = torch.nn.Linear(10, 4), (torch.randn(64, 10), torch.randint(4, (64,)))
         >>> pruner = AGPPruner(model, final_sparsity=0.5, begin_step=1, end_step=8, frequency=1)
         >>> run = fit(model, data, epochs=5, batch_size=32, callbacks=[pruner])
-        >>> float((model.weight == 0).float().mean())
-        0.5
+        >>> int(model.weight.count_nonzero())
+        20
     """
 
     def __init__(
@@ -60,17 +53,19 @@ class AGPPruner(Masks):
         scope: str = "layer",
     ) -> None:
         super().__init__(model, scope)
-        self.ramp = _Ramp(
-            final_sparsity=final_sparsity, initial_sparsity=initial_sparsity, begin_step=begin_step, end_step=end_step
-        )
-        agp_sparsity(0, **self.ramp)  # complains now rather than after the first hundred steps
+        self.begin_step, self.end_step = begin_step, end_step
+        self.shares = {"final_sparsity": final_sparsity, "initial_sparsity": initial_sparsity}
+        self._target(0)  # complains now rather than after the first hundred steps
         self.frequency = check_count("frequency", frequency)
+
+    def _target(self, step: int) -> float:
+        return agp_sparsity(step, begin_step=self.begin_step, end_step=self.end_step, **self.shares)
 
     def on_step(self, run: Any) -> None:
         """Update the masks when it is time, and hold them."""
-        begin, end = self.ramp["begin_step"], self.ramp["end_step"]
-        if begin <= run.step <= end and ((run.step - begin) % self.frequency == 0 or run.step == end):
-            self.update(agp_sparsity(run.step, **self.ramp))
+        due = (run.step - self.begin_step) % self.frequency == 0 or run.step == self.end_step
+        if due and self.begin_step <= run.step <= self.end_step:
+            self.update(self._target(run.step))
         self.apply()
 
 
@@ -139,15 +134,14 @@ class GroupLasso(Callback):
 
     It adds strength * the lengths of all groups of weights to the mean loss. A group is what makes one unit, a row of a
     linear layer or a filter of a convolution, or what reads one unit, a column or a channel, so that most weights are
-    in one of each kind. The outputs of the last layer, which are classes, and the input of a layer that has only one
-    are no groups, and of a grouped convolution only the filters are; biases are in none. After each step of SGD every
-    group is shrunk towards 0 by learning rate * strength / (1 - momentum), times 1 - dampening, as its layer's weight
-    has them in the optimizer (`param_groups[0]` where it is not in there), and is exactly 0 if it was shorter:
-    `compress` then finds dead units without a threshold. (A penalty in the loss, as Wen et al. have it, leaves small
-    weights that are cut off by one.) Groups of rows and of columns overlap, and are shrunk one after the other.
-    After a step of Adam or AdamW the same objective has each weight's own step size: the proximal map is the one in
-    the metric of Adam's denominators (Yun, Lozano and Yang, 2021), found by Newton steps in the group's new length.
-    A weight that Adam has not moved yet, or that is frozen (`requires_grad` is False), is left alone.
+    in one of each kind, which are shrunk one after the other. The outputs of the last layer, which are classes, and the
+    input of a layer that has only one are no groups, of a grouped convolution only the filters are; biases are in none.
+    After each step of SGD every group is shrunk towards 0 by learning rate * strength / (1 - momentum), times
+    1 - dampening, as its layer's weight has them in the optimizer (`param_groups[0]` where it is not in there), and is
+    exactly 0 if it was shorter: `compress` then finds dead units without the threshold that a penalty in the loss
+    needs. After a step of Adam or AdamW the proximal map is the one in the metric of Adam's denominators (Yun, Lozano
+    and Yang, 2021), found by Newton steps in the group's new length. A weight that Adam has not moved yet, or that is
+    frozen (`requires_grad` is False), is left alone.
 
     The penalty makes all weights too small, not only those that go. With `last_step` it ends there: groups that are 0
     by then are held, and the others are trained on without it. A run that is resumed beyond `last_step` without having
@@ -169,11 +163,10 @@ class GroupLasso(Callback):
     Example:
         >>> from bnnlib.train import fit
         >>> model, data = torch.nn.Linear(10, 4), (torch.randn(64, 10), torch.randint(4, (64,)))
-        >>> sgd, lasso = torch.optim.SGD(model.parameters(), lr=0.1), GroupLasso(model, strength=0.3)
-        >>> before = model.weight.detach().norm(dim=0)
+        >>> sgd, lasso = torch.optim.SGD(model.parameters(), lr=0.1), GroupLasso(model, strength=9.0)
         >>> run = fit(model, data, epochs=2, batch_size=32, optimizer=sgd, callbacks=[lasso])
-        >>> bool((model.weight.norm(dim=0) < before).all())
-        True
+        >>> int(model.weight.count_nonzero())
+        0
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The adaptive empirical prior of Deng, Zhang, Liang and Lin (2019): its energy and its stochastic approximation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast, overload
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,42 +10,29 @@ from bnnlib import _native
 from bnnlib._checks import check_non_negative, check_positive, check_probability, check_scale, matching
 from bnnlib._native import has_kernels
 from bnnlib._noise import dense
-from bnnlib.functional.ssgl import (
-    expected_precisions,
-    optimal_inclusion,
-    optimal_sigma,
-    slab_log_odds_coefficients,
-)
+from bnnlib.functional.ssgl import expected_precisions, optimal_inclusion, optimal_sigma, slab_log_odds_coefficients
 
-LIKELIHOODS = ("classification", "regression")
 LATENT = ("rho", "kappa", "sigma", "inclusion")
+_OF_WEIGHTS = ("rho", "kappa0", "kappa1", "inclusion")  # latent variables by the name of a weight
 StepSize = float | Tensor | Callable[[int], float | Tensor]
 
 
 class SpikeSlabGaussianLaplacePrior:
     """Spike-and-slab Gaussian-Laplace prior on some weights, learned by stochastic approximation, Algorithm 1.
 
-        prior = SpikeSlabGaussianLaplacePrior(
-            model, sparse=["fc1.weight"], spike_scale=1.0, slab_variance=0.1, step_size=polynomial(1, 1000, 0.75)
-        )
-        energy = n * F.cross_entropy(model(x), y)
-        sampler.zero_grad(); energy.backward(); prior.add_gradient_(); sampler.step(); prior.update()
-
     Each call of `update` moves every latent variable by the fraction w_k towards its optimum for the current weights,
     equation (aeb-sa): rho towards (aeb-slab-probability), kappa towards (aeb-precisions) of the new rho, sigma towards
     (aeb-scale), each layer's inclusion probability towards (aeb-inclusion). w_k = 1 is EM ("SGLD-EM" of the paper),
-    w_k = 0 leaves the prior as it was initialized ("SGLD", "SGHMC"). With a = 1 an inclusion probability of 0 is a
-    fixed point: a prior that has sent all weights to the spike never lets one out again.
+    w_k = 0 leaves the prior as it was ("SGLD", "SGHMC"). With a = 1 an inclusion probability of 0 is a fixed point.
 
     Args:
         parameters: a module, or a mapping of names to the sparse weights.
         sparse: with a module: names or patterns (``"layer*.conv?.weight"``) of the parameters that get this prior.
-        spike_scale: v0, Laplace scale in units of sigma; a number or one for each replicate.
-        slab_variance: v1, Gaussian variance in units of sigma^2; likewise.
-        sigma: initial scale of the hierarchy; likewise.
-        inclusion: initial delta of every layer; likewise.
-        rho: initial probability of the Gaussian component, for every weight.
-        kappa: initial (kappa0, kappa1); None computes them from rho.
+        spike_scale, slab_variance: v0, Laplace scale in units of sigma, and v1, Gaussian variance in units of sigma^2;
+            a number or one for each replicate, as the next two.
+        sigma, inclusion: initial scale of the hierarchy, and initial delta of every layer.
+        rho, kappa: initial probability of the Gaussian component, for every weight, and (kappa0, kappa1); None computes
+            them from rho.
         a, b: of the Beta prior of delta; "p" stands for the layer's number of weights.
         nu, lam: of the inverse gamma prior IG(nu / 2, nu lam / 2) of sigma^2.
         step_size: w_k, a number, or a function of k = 1, 2, ... that returns a number or one for each replicate.
@@ -55,19 +42,18 @@ class SpikeSlabGaussianLaplacePrior:
         scaled_densities: False leaves sigma out of the densities of the E-step, as in the published code for networks.
         weight_decay: coefficient c of the ridge c / 2 ||w||^2 on the module's other parameters, in nats.
         batch_dims: 1 for weights of shape (replicates, ...), each replicate with latent variables of its own.
-        fused: gradient and update each in one pass over float32 weights on a CPU, in C++ where there is a compiler; the
-            same numbers to rounding.
+        fused: gradient and update each in one pass over float32 weights on a CPU, in C++; the same to rounding.
 
     Raises:
         ValueError: no weight is selected, a name is unknown, or a setting is out of its range.
 
     Example:
-        >>> model = torch.nn.Linear(10, 1)
-        >>> prior = SpikeSlabGaussianLaplacePrior(
-        ...     model, sparse=["weight"], spike_scale=0.1, slab_variance=1.0, step_size=polynomial(1.0, 1.0, 0.75)
-        ... )
-        >>> model(torch.randn(8, 10)).square().sum().backward()
+        >>> model, settings = torch.nn.Linear(10, 1), {"spike_scale": 0.1, "slab_variance": 1.0}
+        >>> prior = SpikeSlabGaussianLaplacePrior(model, sparse=["weight"], step_size=polynomial(1, 9, 1), **settings)
+        >>> sampler = SGHMC(model.parameters(), lr=1e-4)
+        >>> model(torch.randn(8, 10)).square().sum().backward()  # the energy of the data
         >>> prior.add_gradient_()
+        >>> sampler.step()
         >>> prior.update()
         >>> prior.energy().shape
         torch.Size([])
@@ -106,7 +92,7 @@ class SpikeSlabGaussianLaplacePrior:
         check_positive("nu", nu)
         check_positive("lam", lam)
         self.weight_decay = check_non_negative("weight_decay", weight_decay)
-        if likelihood not in LIKELIHOODS or (likelihood == "regression") != (num_data is not None):
+        if likelihood not in ("classification", "regression") or (likelihood == "regression") != (num_data is not None):
             raise ValueError(
                 f"likelihood is {likelihood!r} with num_data = {num_data}, but it must be 'classification' without "
                 "num_data or 'regression' with it: only there the residuals say something about sigma."
@@ -134,24 +120,21 @@ class SpikeSlabGaussianLaplacePrior:
         self.kappa0, self.kappa1 = {}, {}
         for name, weight in self.weights.items():
             pair = [torch.full_like(weight, check_non_negative("kappa", k), requires_grad=False) for k in kappa or ()]
-            shape = (-1,) + (1,) * (weight.dim() - batch_dims) if batch_dims else ()
-            if not pair:
-                spike, slab = (v.reshape(shape) for v in (self.spike_scale, self.slab_variance))
-                pair = list(expected_precisions(self.rho[name], spike, slab))
-            self.kappa0[name], self.kappa1[name] = pair
+            self.kappa0[name], self.kappa1[name] = pair or self._precisions(name)
 
     def _per_replicate(self, value: float | Tensor, like: Tensor) -> Tensor:
         return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(self._batch).clone()
 
-    @overload
-    def _spread(self, value: Tensor, weight: Tensor) -> Tensor: ...
-    @overload
-    def _spread(self, value: Tensor | float, weight: Tensor) -> Tensor | float: ...
-    def _spread(self, value: Tensor | float, weight: Tensor) -> Tensor | float:
+    def _spread(self, value: Any, weight: Tensor) -> Any:
         """A value per replicate, shaped to broadcast against the weight."""
         if not isinstance(value, Tensor) or value.dim() == 0:
             return value
         return value.reshape(*value.shape, *(1,) * (weight.dim() - self.batch_dims))
+
+    def _precisions(self, name: str) -> tuple[Tensor, Tensor]:
+        """What kappa0 and kappa1 move towards, of rho."""
+        spike, slab = (self._spread(v, self.weights[name]) for v in (self.spike_scale, self.slab_variance))
+        return expected_precisions(self.rho[name], spike, slab)
 
     def _sum(self, values: Tensor) -> Tensor:
         return values.flatten(self.batch_dims).sum(dim=-1)
@@ -164,8 +147,7 @@ class SpikeSlabGaussianLaplacePrior:
     def energy(self) -> Tensor:
         """The prior's terms of -Q1 that depend on the weights, equation (aeb-q1), in nats; differentiable.
 
-        Returns:
-            A scalar, or one value for each replicate. `add_gradient_` gives its gradient at a fraction of the cost.
+        A scalar, or one value for each replicate. `add_gradient_` gives its gradient at a fraction of the cost.
         """
         total = torch.zeros(self._batch, device=self.sigma.device, dtype=self.sigma.dtype)
         for name, weight in self.weights.items():
@@ -204,18 +186,17 @@ class SpikeSlabGaussianLaplacePrior:
                 absolute, square = self.kappa0[name] * torch.sign(weight), self.kappa1[name] * weight
                 factor = self._spread(inverse, weight)
                 weight.grad.addcmul_(absolute, factor).addcmul_(square, factor * factor)
-        if self.weight_decay:
-            pairs = [(p, p.grad) for p in self.others.values() if p.grad is not None]
-            if pairs:
-                torch._foreach_add_([g for _, g in pairs], [p.detach() for p, _ in pairs], alpha=self.weight_decay)
+        pairs = [(p.grad, p.detach()) for p in self.others.values() if p.grad is not None and self.weight_decay]
+        if pairs:
+            torch._foreach_add_(*map(list, zip(*pairs, strict=True)), alpha=self.weight_decay)
 
     @torch.no_grad()
     def update(self, squared_error: Tensor | float | None = None) -> None:
         """One step of the stochastic approximation of all learned latent variables, equation (aeb-sa).
 
         Args:
-            squared_error: I of (aeb-scale), the sum of squared residuals over all N observations (for a mini-batch of
-                n, N / n times its sum), a number or one for each replicate; regression only.
+            squared_error: in regression I of (aeb-scale), the sum of squared residuals over all N observations (of n in
+                a mini-batch, N / n times their sum), a number or one for each replicate.
 
         Raises:
             ValueError: the residuals are missing in regression.
@@ -226,20 +207,18 @@ class SpikeSlabGaussianLaplacePrior:
             return
         if self.likelihood == "regression" and "sigma" in self.learned and squared_error is None:
             raise ValueError("update() needs squared_error in regression: the sum of squared residuals over all data.")
-        linear: Tensor | float = 0.0
-        quadratic: Tensor | float = 0.0
+        linear, quadratic = torch.zeros_like(self.sigma), torch.zeros_like(self.sigma)
         single, rhos = not self.batch_dims and self.sigma.is_cpu, {}
         for name, weight in self.weights.items():
             if self._in_one_pass(name):
                 sums = self._move(name, weight, float(step))
                 linear, quadratic, rhos[name] = linear + sums[0], quadratic + sums[1], sums[2]
                 continue
-            absolute, square, w = weight.abs(), weight.square(), self._spread(step, weight)
-            buffer = torch.empty_like(absolute)
+            absolute, square, buffer = weight.abs(), weight.square(), torch.empty_like(weight)
             if single:
                 self._update_in(buffer, name, absolute, square, float(step))
             else:
-                self._update_layer(name, weight, absolute, square, w)
+                self._update_layer(name, weight, absolute, square, self._spread(step, weight))
             if "sigma" in self.learned:
                 linear = linear + self._sum(torch.mul(self.kappa0[name], absolute, out=buffer))
                 quadratic = quadratic + self._sum(torch.mul(self.kappa1[name], square, out=buffer))
@@ -250,19 +229,18 @@ class SpikeSlabGaussianLaplacePrior:
                 count, quadratic = count + self.num_data, quadratic + squared_error
             else:
                 count = count + 2.0
-            self.sigma.lerp_(optimal_sigma(cast(Tensor, linear), cast(Tensor, quadratic), count), step)
+            self.sigma.lerp_(optimal_sigma(linear, quadratic, count), step)
         if "inclusion" in self.learned:
             for name in self.weights:
                 a, b = self._beta[name]
                 rho = rhos[name] if name in rhos else self._sum(self.rho[name])
                 best = optimal_inclusion(rho, self._counts[name], a, b)
-                # no floor: with all weights in the spike 0 is a fixed point, which EM reaches geometrically, and
-                # whatever kept delta away from it would let EM out of a state that holds it for good
+                # no floor: with all weights in the spike EM reaches 0 geometrically, and is to stay there
                 self.inclusion[name].lerp_(best, step)
 
-    def _coefficients(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
+    def _coefficients(self, name: str) -> Any:
         given = self.inclusion[name], self.sigma, self.spike_scale, self.slab_variance
-        return cast(tuple[Tensor, Tensor, Tensor], slab_log_odds_coefficients(*given, scaled=self.scaled_densities))
+        return slab_log_odds_coefficients(*given, scaled=self.scaled_densities)
 
     def _move(self, name: str, weight: Tensor, step: float) -> Tensor:
         """`_update_layer` in one pass; returns the sums of kappa0 |w|, kappa1 w^2 and rho, the new ones."""
@@ -293,15 +271,12 @@ class SpikeSlabGaussianLaplacePrior:
             odds = torch.addcmul(constant, absolute, linear).addcmul_(square, quadratic)
             self.rho[name].lerp_(odds.sigmoid_(), step)
         if "kappa" in self.learned:
-            v0, v1 = self._spread(self.spike_scale, weight), self._spread(self.slab_variance, weight)
-            kappa0, kappa1 = expected_precisions(self.rho[name], v0, v1)
-            self.kappa0[name].lerp_(kappa0, step)
-            self.kappa1[name].lerp_(kappa1, step)
+            for kappa, best in zip((self.kappa0[name], self.kappa1[name]), self._precisions(name), strict=True):
+                kappa.lerp_(best, step)
 
     def state_dict(self) -> dict[str, Any]:
         """All latent variables and the step count: tensors, numbers and dicts of them."""
-        names = ("rho", "kappa0", "kappa1", "inclusion")
-        return {"steps": self.steps, "sigma": self.sigma, **{name: dict(getattr(self, name)) for name in names}}
+        return {"steps": self.steps, "sigma": self.sigma, **{name: dict(getattr(self, name)) for name in _OF_WEIGHTS}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave.
@@ -315,7 +290,7 @@ class SpikeSlabGaussianLaplacePrior:
             raise ValueError(f"this state is for weights {given}, but the prior has {shapes}.")
         self.steps = state["steps"]
         self.sigma.copy_(state["sigma"])
-        for group in ("rho", "kappa0", "kappa1", "inclusion"):
+        for group in _OF_WEIGHTS:
             for name, value in getattr(self, group).items():
                 value.copy_(state[group][name])
 

@@ -21,14 +21,12 @@ class Sampler(torch.optim.Optimizer):
     The energy is U = -log posterior in nats: the number of observations times the mean negative log-likelihood of a
     mini-batch, plus the penalties of the prior. A learning rate `lr` for the mean loss is `lr / n` here.
 
-    Every tensor may carry leading dimensions for chains: the update is elementwise, so a stack of chains moves as the
-    chains would alone, with noise of their own. The keys "lr" and "temperature" of `param_groups` may be changed
-    between steps, by PyTorch's schedulers or by hand.
+    Every tensor may carry leading dimensions for chains: the update is elementwise. The keys "lr" and "temperature" of
+    `param_groups` may be changed between steps, by PyTorch's schedulers or by hand.
 
     With `keyed` the noise of a step is a function of a seed, which is drawn once, and of the number of the step, as
-    `bnnlib.nn.redraw` has it: other numbers of the same law. On a CPU a step of `SGHMC` or `SGLD` is then one pass over
-    float32 parameters in C++, which saves most of what a sampler costs beyond a step of Adam; without a compiler
-    the numbers are the same to rounding, and slower.
+    `bnnlib.nn.redraw` has it: other numbers of the same law. On a CPU with a compiler a step of `SGHMC` or `SGLD` is
+    then one pass over float32 parameters in C++, which saves most of what it costs beyond a step of Adam.
 
     Args:
         params: as for any optimizer.
@@ -58,20 +56,17 @@ class Sampler(torch.optim.Optimizer):
         check_generator("generator", generator)
         keep_pages()
         self.steps = 0
-        self.seed: int | None = None  # of noise by key
         super().__init__(params, defaults)
         device = self.param_groups[0]["params"][0].device
         if generator is None:
-            generator = torch.Generator(device)
-            generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
+            generator = torch.Generator(device).manual_seed(int(torch.randint(2**62, (), device="cpu")))
         if generator.device.type != device.type:
             raise ValueError(
                 f"the generator is on {generator.device} and the parameters are on {device}, but the noise is drawn "
                 f"where the parameters are. Pass torch.Generator({str(device)!r})."
             )
         self.generator = generator
-        if keyed:
-            self.seed = new_seed(generator)
+        self.seed = new_seed(generator) if keyed else None  # of noise by key
         self._noise: list[Tensor] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,13 +94,15 @@ class Sampler(torch.optim.Optimizer):
         check_positive("lr", group["lr"])
         check_non_negative("temperature", group["temperature"])
         check_non_negative("weight_decay", group.get("weight_decay", 0.0))
+        if not 0.0 <= group.get("momentum", 0.0) < 1.0:
+            raise ValueError(
+                f"momentum is {group['momentum']:g}, but it must be at least 0 and below 1: 1 - momentum is the "
+                "friction, without which the chain cannot shed the noise it takes in."
+            )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:  # type: ignore[override]  # a tensor, not a number
-        """Move every parameter that has a gradient.
-
-        Args:
-            closure: as for any optimizer: recomputes the energy and its gradients.
+        """Move every parameter that has a gradient; a closure recomputes the energy and its gradients before.
 
         Raises:
             ValueError: lr or temperature of a group have become negative or NaN.
@@ -158,11 +155,7 @@ class Sampler(torch.optim.Optimizer):
         return torch._foreach_add(gradients, parameters, alpha=decay)
 
     def _move(self, kernel: str, groups: Sequence[tuple[Tensor, ...]], constants: tuple[float, ...]) -> bool:
-        """Move each (parameter, its buffers ..., gradient) in one pass by a kernel, and say whether one could.
-
-        Args:
-            kernel: of `kernels.cpp`, which changes all but the gradient.
-        """
+        """Move each (parameter, its buffers ..., gradient) in one pass by a kernel of `kernels.cpp`, if one can."""
         if self.seed is None or not all(g[0].is_cpu and dense(g) and has_kernels(g[0]) for g in groups):
             return False
         for *moved, gradient in groups:
@@ -172,11 +165,7 @@ class Sampler(torch.optim.Optimizer):
         return True
 
     def check_finite(self) -> None:
-        """Raise if a parameter is NaN or infinite.
-
-        Raises:
-            DivergedError: names the step size and what to do.
-        """
+        """Raise a DivergedError if a parameter is NaN or infinite."""
         for group in self.param_groups:
             norms = torch.stack([norm.double() for norm in torch._foreach_norm(list(group["params"]))])
             bad = norms[~torch.isfinite(norms)]
@@ -196,7 +185,7 @@ class Sampler(torch.optim.Optimizer):
 
     def stability_limit(self, group: dict[str, Any]) -> float:
         """The chain is stable while lr times the largest curvature is below it."""
-        raise NotImplementedError
+        return 2.0 * (1.0 + group.get("momentum", 0.0))
 
     @property
     def kind(self) -> str:
@@ -206,8 +195,7 @@ class Sampler(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides the chain's future: buffers, step count and the generator's state, or the seed."""
         own = {"kind": self.kind, "steps": self.steps, "generator": self.generator.get_state()}
-        state = {**super().state_dict(), **own}
-        return state if self.seed is None else state | {"seed": self.seed}
+        return super().state_dict() | own | ({} if self.seed is None else {"seed": self.seed})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; the chain goes on bit for bit, by key if it was by key.

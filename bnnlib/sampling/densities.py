@@ -73,9 +73,8 @@ class DiagonalGaussian(Density):
 
     Example:
         >>> density = DiagonalGaussian(2)
-        >>> point = density.rsample(5)
-        >>> point.shape, density.log_prob(point).shape
-        (torch.Size([5, 2]), torch.Size([5]))
+        >>> density.log_prob(density.rsample(5)).shape
+        torch.Size([5])
     """
 
     def __init__(self, dim: int, scale: float = 1.0) -> None:
@@ -102,10 +101,9 @@ class FullGaussian(Density):
         dim, scale: see `DiagonalGaussian`.
 
     Example:
-        >>> covariance = torch.tensor([[1.0, 0.5], [0.5, 1.0]])
-        >>> density = FullGaussian(2).match(torch.zeros(2), covariance)
-        >>> density.rsample(5).shape, bool(torch.allclose(density.factor @ density.factor.T, covariance))
-        (torch.Size([5, 2]), True)
+        >>> factor = FullGaussian(2).match(torch.zeros(2), torch.tensor([[1.0, 0.5], [0.5, 1.0]])).factor
+        >>> [[round(value, 3) for value in row] for row in (factor @ factor.T).tolist()]
+        [[1.0, 0.5], [0.5, 1.0]]
     """
 
     def __init__(self, dim: int, scale: float = 1.0) -> None:

@@ -14,8 +14,8 @@ _CUTOFF = 0.05  # of the autocorrelation, in ESS by threshold
 def split_r_hat(draws: Tensor) -> Tensor:
     """Split R-hat, equations (aeb-rhat) and (fnd-rhat), Gelman et al., Bayesian Data Analysis, 3rd edition, (11.4).
 
-    Every chain is cut into halves; R-hat is the square root of the pooled variance over the mean variance within the
-    halves. Values above 1.01 say that the chains, or the halves of one chain, are not yet in the same place.
+    R-hat is the square root of the pooled variance over the mean variance within the chains' halves. Values above 1.01
+    say that the chains, or the halves of one chain, are not yet in the same place.
 
     Args:
         draws: shape (chains, draws, ...), any units; each remaining entry is a quantity of its own.
@@ -44,8 +44,8 @@ def effective_sample_size(draws: Tensor, *, rule: str = "geyer") -> Tensor:
 
     The rules differ in where they stop to sum the autocorrelation: "geyer" takes his initial monotone sequence, as Stan
     and ArviZ do (Vehtari et al., 2021, section 3.2); "threshold" the lags up to the first that is not above 0.05, as
-    the code of A-NICE-MC does for one quantity, which takes the target's mean and variance where we take each chain's;
-    "batch_means" compares the variance of the means of blocks of sqrt(draws) draws with that of draws.
+    the code of A-NICE-MC does with the target's moments, where we take each chain's; "batch_means" compares the
+    variance of the means of blocks of sqrt(draws) draws with that of draws.
 
     Args:
         draws: shape (chains, draws, ...).
@@ -69,7 +69,8 @@ def effective_sample_size(draws: Tensor, *, rule: str = "geyer") -> Tensor:
     halves = _halves(draws) if rule == "geyer" else draws
     shape = halves.shape[2:]
     flat = halves.reshape(*halves.shape[:2], -1)
-    return torch.stack([_RULES[rule](flat[..., i]) for i in range(flat.shape[-1])]).reshape(shape)
+    known = [(_known(one), one) for one in flat.unbind(-1)]
+    return torch.stack([_RULES[rule](one) if size is None else size for size, one in known]).reshape(shape)
 
 
 def _checked(draws: Tensor) -> Tensor:
@@ -105,9 +106,6 @@ def _known(chains: Tensor) -> Tensor | None:
 
 
 def _ess_by_threshold(halves: Tensor) -> Tensor:
-    known = _known(halves)
-    if known is not None:
-        return known
     covariance = _autocovariance(halves).mean(dim=0)
     rho = covariance / covariance[0]
     below = (rho <= _CUTOFF).nonzero()
@@ -116,9 +114,6 @@ def _ess_by_threshold(halves: Tensor) -> Tensor:
 
 
 def _ess_by_batch_means(chains: Tensor) -> Tensor:
-    known = _known(chains)
-    if known is not None:
-        return known
     size = math.isqrt(chains.shape[1])
     blocks = chains[:, : chains.shape[1] // size * size].unflatten(1, (-1, size))
     means = blocks.mean(dim=2)
@@ -130,9 +125,6 @@ def _ess_by_batch_means(chains: Tensor) -> Tensor:
 def _ess(halves: Tensor) -> Tensor:
     chains, count = halves.shape
     total = chains * count
-    known = _known(halves)
-    if known is not None:
-        return known
     covariance = _autocovariance(halves)
     within = covariance[:, 0].mean() * count / (count - 1.0)
     pooled = within * (count - 1.0) / count + halves.mean(dim=1).var()

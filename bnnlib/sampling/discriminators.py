@@ -1,7 +1,6 @@
 """Discriminators of pairs with values in [b, 1], and their losses: section 1.4 of Neklyudov's thesis.
 
-The first argument of d(x, y) is the point that looks more like data the larger d is. Every discriminator here is made
-of a score of single points, so that a chain scores each point once.
+The first argument of d(x, y) is the point that looks more like data the larger d is.
 """
 
 from typing import Protocol
@@ -18,8 +17,6 @@ from bnnlib.functional.metropolis_hastings import (
     upper_bound_loss,
 )
 
-LOSSES = ("ub", "mce", "cce")
-
 
 class GenerativeProposal(Protocol):
     """What a chain needs of a proposal; `LatentProposal` and `PointProposal` are two.
@@ -27,8 +24,7 @@ class GenerativeProposal(Protocol):
     A state is what the proposal moves: latents of a generator, or the points themselves.
 
     Example:
-        >>> proposal = LatentProposal(torch.nn.Linear(3, 2), latent_dim=3)
-        >>> all(hasattr(proposal, name) for name in ("draw", "move", "decode"))
+        >>> all(hasattr(LatentProposal, name) for name in ("draw", "move", "decode"))
         True
     """
 
@@ -42,7 +38,7 @@ class GenerativeProposal(Protocol):
 
 
 class PairDiscriminator(nn.Module):
-    """Base of discriminators that are made of a score of single points.
+    """Base of discriminators that are made of a score of single points, so that a chain scores each point once.
 
     Args:
         network: points (n, ...) to numbers (n,) without a bound.
@@ -52,9 +48,8 @@ class PairDiscriminator(nn.Module):
         ValueError: `lower` is outside of (0, 1/2).
 
     Example:
-        >>> network = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0))
-        >>> isinstance(IndependentDiscriminator(network), PairDiscriminator)
-        True
+        >>> issubclass(IndependentDiscriminator, PairDiscriminator), issubclass(MarkovDiscriminator, PairDiscriminator)
+        (True, True)
     """
 
     def __init__(self, network: nn.Module, lower: float = 0.01) -> None:
@@ -100,8 +95,7 @@ class IndependentDiscriminator(PairDiscriminator):
 
     Example:
         >>> network = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0))
-        >>> discriminator = IndependentDiscriminator(network, lower=0.01)
-        >>> value = discriminator(torch.randn(5, 2))
+        >>> value = IndependentDiscriminator(network, lower=0.01)(torch.randn(5, 2))
         >>> value.shape, bool(((value >= 0.01) & (value <= 0.99)).all())
         (torch.Size([5]), True)
     """
@@ -173,7 +167,7 @@ def discriminator_loss(
         >>> discriminator_loss(discriminator, torch.randn(8, 2), torch.randn(8, 2), "ub").shape
         torch.Size([])
     """
-    check_choice("loss", loss, LOSSES)
+    check_choice("loss", loss, ("ub", "mce", "cce"))
     raw = discriminator.raw(torch.cat([data, proposed]))  # one pass; no network here mixes its rows
     penalty = logit_penalty * raw.square().mean() if logit_penalty else 0.0
     first, second = discriminator.of_raw(raw).split([len(data), len(proposed)])
@@ -197,9 +191,7 @@ def states_of(proposal: GenerativeProposal, points: Tensor, latents: Tensor | No
     if not getattr(proposal, "latent", False):
         return points
     if latents is None:
-        raise ValueError(
-            f"the proposal moves latents, but {name} came without them. Pass those whose points are the data."
-        )
+        raise ValueError(f"the proposal moves latents, but {name} came without them. Pass those of its points.")
     if latents.dim() != 2 or len(latents) != len(points):
         raise ValueError(
             f"the latents of {name} have shape {tuple(latents.shape)}, but there are {len(points)} rows: it must be "

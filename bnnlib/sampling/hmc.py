@@ -24,7 +24,7 @@ class HamiltonianMonteCarlo(Kernel):
 
     A Metropolis-Hastings kernel on position and momentum whose proposal keeps volume: the ratio is exp(-change of
     energy). The step size of each step is drawn within +-`jitter` of `step_size`, so that no trajectory comes full
-    circle in all steps. A trajectory that runs off to infinity is refused like any other bad point.
+    circle in all steps. A trajectory that runs off to infinity is refused.
 
     Args:
         log_prob: see `Kernel`; differentiable.
@@ -135,9 +135,8 @@ class WarmUp:
     """What a warm-up found: a kernel with its step size and covariance, and the state in which it ended.
 
     Example:
-        >>> found = warm_up(lambda x: -x.square().sum(dim=-1) / 2, torch.randn(50, 2), num_steps=100)
-        >>> type(found.kernel).__name__
-        'HamiltonianMonteCarlo'
+        >>> warm_up(lambda x: -x.square().sum(dim=-1) / 2, torch.randn(50, 2), num_steps=100).kernel.covariance.shape
+        torch.Size([2, 2])
     """
 
     kernel: HamiltonianMonteCarlo
@@ -171,9 +170,8 @@ def warm_up(
     """Learn step size and mass matrix from all chains together; the draws made on the way are not samples.
 
     Six windows: the step size alone; three that also learn the covariance of all chains' positions, each the metric of
-    the next; the step size again, from which and from the length of the trajectory the number of leapfrog steps
-    follows; and the step size for that number. On a Gaussian target a trajectory of a quarter of a circle, pi / 2, ends
-    in a draw that does not depend on the start, and a whole one comes back to it.
+    the next; the step size again, from which the number of leapfrog steps follows; and the step size for that number.
+    On a Gaussian target a trajectory of pi / 2 ends in a draw that does not depend on the start.
 
     Args:
         log_prob: see `Kernel`; differentiable.

@@ -20,6 +20,7 @@ from bnnlib.sampling.discriminators import (
     check_same_rows,
     states_of,
 )
+from bnnlib.sampling.kernels import chosen
 
 _CHECK_EVERY = 50  # steps between looks at what a discriminator gave
 
@@ -48,11 +49,10 @@ class ImplicitChains:
         trace: all states of the chains, (steps, chains, ...), as points; None unless asked for.
 
     Example:
-        >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
         >>> proposal = PointProposal(draw=lambda count, generator: torch.randn(count, 2, generator=generator))
-        >>> chains = implicit_metropolis_hastings(discriminator, proposal, torch.randn(100, 2), num_steps=10)
-        >>> chains.moves.shape
-        torch.Size([100])
+        >>> half = lambda x, y: torch.full((len(x),), 0.5)
+        >>> implicit_metropolis_hastings(half, proposal, torch.randn(5, 2), num_steps=10).moves
+        tensor([10, 10, 10, 10, 10])
     """
 
     samples: Tensor
@@ -121,9 +121,8 @@ def implicit_metropolis_hastings(
     Example:
         >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
         >>> proposal = PointProposal(draw=lambda count, generator: torch.randn(count, 2, generator=generator))
-        >>> chains = implicit_metropolis_hastings(discriminator, proposal, torch.randn(100, 2), num_steps=10)
-        >>> chains.samples.shape, 0.0 < chains.acceptance_rate <= 1.0
-        (torch.Size([100, 2]), True)
+        >>> implicit_metropolis_hastings(discriminator, proposal, torch.randn(100, 2), num_steps=10).samples.shape
+        torch.Size([100, 2])
     """
     check_count("num_steps", num_steps)
     check_count("block", block)
@@ -180,13 +179,15 @@ class _Run:
         scores = self._score(proposed).view(count, chains)
         out = accept_scored(self.scores, scores, self.generator, self.discriminator.log_ratio_of_scores)
         proposed = proposed.view(count, *self.points.shape)
-        if self.tracing:
-            self._trace(proposed, out.accepted)
+        points = self.points
+        for step, taken in enumerate(out.accepted if self.tracing else ()):
+            points = chosen(taken, proposed[step], points)
+            self.kept.append(points)
         moved, column = out.last >= 0, torch.arange(chains, device=out.last.device)
         rows = out.last.clamp_min(0)
-        self.points = _where(moved, proposed[rows, column], self.points)
-        chosen = states.view(count, chains, *states.shape[1:])[rows, column]
-        self.state = chosen if self.state is None else _where(moved, chosen, self.state)
+        self.points = chosen(moved, proposed[rows, column], self.points)
+        taken = states.view(count, chains, *states.shape[1:])[rows, column]
+        self.state = taken if self.state is None else chosen(moved, taken, self.state)
         self.scores, self.moves = out.scores, self.moves + out.accepted.sum(dim=0)
 
     def _step(self) -> None:
@@ -200,8 +201,8 @@ class _Run:
             log_ratio = self._value(proposed, self.points).log() - self._value(self.points, proposed).log()
         uniform = torch.rand(len(proposed), generator=self.generator, device=proposed.device, dtype=log_ratio.dtype)
         taken = uniform.log() < log_ratio
-        self.points = _where(taken, proposed, self.points)
-        self.state = state if self.state is None else _where(taken, state, self.state)
+        self.points = chosen(taken, proposed, self.points)
+        self.state = state if self.state is None else chosen(taken, state, self.state)
         if self.scored:
             self.scores = torch.where(taken, scores, self.scores)
         self.moves = self.moves + taken
@@ -216,9 +217,7 @@ class _Run:
     def _value(self, x: Tensor, y: Tensor) -> Tensor:
         values = self.discriminator(x, y)
         if values.shape != x.shape[:1]:
-            raise ValueError(
-                f"the discriminator gives shape {tuple(values.shape)} for {len(x)} pairs, but it must be ({len(x)},)."
-            )
+            raise ValueError(f"the discriminator gives shape {tuple(values.shape)} for {len(x)} pairs: one value each.")
         self.worst[0] += values.isnan().any()
         self.worst[1] = torch.maximum(self.worst[1], (self.lower - values).max())
         self.worst[2] = torch.maximum(self.worst[2], (values - 1.0).max())
@@ -239,12 +238,6 @@ class _Run:
                 f"[{self.lower:g}, 1]. Squash it, or use IndependentDiscriminator or MarkovDiscriminator, which do."
             )
 
-    def _trace(self, proposed: Tensor, accepted: Tensor) -> None:
-        points = self.points
-        for step, taken in enumerate(accepted):
-            points = _where(taken, proposed[step], points)
-            self.kept.append(points)
-
     def traced(self) -> Tensor:
         """All states, (steps, chains, ...)."""
         return torch.stack(self.kept)
@@ -257,7 +250,3 @@ class _Run:
             self.state = self.state.index_copy(0, rows, other.state)
         if self.tracing:
             self.kept = list(self.traced().index_copy(1, rows, other.traced()))
-
-
-def _where(mask: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    return torch.where(mask.view(-1, *[1] * (new.dim() - 1)), new, old)

@@ -48,8 +48,7 @@ class Kernel:
             support.
 
     Example:
-        >>> kernel = HamiltonianMonteCarlo(lambda x: -x.square().sum(dim=-1) / 2, step_size=0.5)
-        >>> isinstance(kernel, Kernel)
+        >>> isinstance(HamiltonianMonteCarlo(lambda x: -x.square().sum(dim=-1) / 2, step_size=0.5), Kernel)
         True
     """
 
@@ -96,9 +95,8 @@ class MetropolisHastings(Kernel):
         self.proposal = proposal
 
     def _cache(self, position: Tensor) -> Tensor:
-        if isinstance(self.proposal, Independent):
-            return self.proposal.log_prob(position).detach()
-        return position.new_empty(0)
+        given = self.proposal
+        return given.log_prob(position).detach() if isinstance(given, Independent) else super()._cache(position)
 
     @torch.no_grad()
     def step(self, state: State, generator: torch.Generator | None = None) -> Move:
@@ -113,11 +111,10 @@ class MetropolisHastings(Kernel):
             yield from super().steps(state, count, generator)
             return
         block = max(1, _BLOCK // len(state.position))
-        while count > 0:
-            for move in self._independent(self.proposal, state, min(block, count), generator):
+        for done in range(0, count, block):
+            for move in self._independent(self.proposal, state, min(block, count - done), generator):
                 state = move.state
                 yield move
-            count -= block
 
     def _independent(
         self, proposal: Independent, state: State, count: int, generator: torch.Generator | None
@@ -145,22 +142,18 @@ def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> Kernel:
         proposal: `RandomWalk`, `Markov`, or `Independent`; the last takes anything with ``rsample`` and ``log_prob``.
 
     Raises:
-        TypeError: the proposal has no density. What only draws, such as the generator of a GAN, needs
-            `implicit_metropolis_hastings`.
+        TypeError: the proposal has no density, which `implicit_metropolis_hastings` does not need.
 
     Example:
-        >>> def log_prob(x):  # N(0, 1), up to its constant
-        ...     return -x.square().sum(dim=-1) / 2
-        >>> kernel = metropolis_hastings(log_prob, RandomWalk(2.0))
+        >>> kernel = metropolis_hastings(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(2.0))  # of N(0, 1)
         >>> trace = sample(kernel, torch.zeros(100, 1), 200, burn_in=50, generator=torch.Generator().manual_seed(0))
         >>> trace.draws.shape, 0.9 < trace.draws.std().item() < 1.1
         (torch.Size([100, 200, 1]), True)
     """
     if not isinstance(proposal, Proposal):
         raise TypeError(
-            f"proposal is a {type(proposal).__name__}, but it must be a Proposal, one of RandomWalk(scale), "
-            "Markov(draw, log_density) or Independent(distribution). For one that only draws, such as the generator of "
-            "a GAN, learn a discriminator and use implicit_metropolis_hastings."
+            f"proposal is a {type(proposal).__name__}, but it must be a Proposal: RandomWalk, Markov or Independent. "
+            "For what only draws, such as a GAN's generator, use implicit_metropolis_hastings with a discriminator."
         )
     return MetropolisHastings(log_prob, proposal)
 
@@ -193,8 +186,7 @@ def check_log_density(name: str, value: Tensor, points: Tensor) -> Tensor:
 def _check_proposed(proposed: Tensor, shape: tuple[int, ...]) -> None:
     if proposed.shape != shape:
         raise ValueError(
-            f"the proposal draws points {tuple(proposed.shape)}, but the chains need {shape}. "
-            "Both must live in the same space."
+            f"the proposal draws points {tuple(proposed.shape)}, but the chains need {shape}: the same space for both."
         )
 
 
@@ -202,13 +194,15 @@ def decide(state: State, offered: State, log_ratio: Tensor, generator: torch.Gen
     """Take the offered point of each chain with probability min{1, xi}; NaN refuses."""
     uniform = torch.rand(log_ratio.shape, generator=generator, device=log_ratio.device, dtype=log_ratio.dtype)
     accepted = uniform.log() < log_ratio
-    kept = []
-    for old, new in zip(state, offered, strict=True):
-        mask = accepted.reshape(-1, *[1] * (new.dim() - 1))
-        kept.append(torch.where(mask, new, old) if new.numel() else new)
+    kept = [chosen(accepted, new, old) if new.numel() else new for old, new in zip(state, offered, strict=True)]
     # where the density is NaN or +inf so is this, for `sample` to find
     probability = torch.where(offered.log_prob == torch.inf, torch.nan, acceptance_probability(log_ratio))
     return Move(State(*kept), probability, accepted)
+
+
+def chosen(mask: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """Of each chain the new value where the mask (chains,) says so, else the old one."""
+    return torch.where(mask.view(-1, *[1] * (new.dim() - 1)), new, old)
 
 
 @dataclass(frozen=True)
@@ -224,9 +218,8 @@ class Trace:
 
     Example:
         >>> kernel = metropolis_hastings(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(1.0))
-        >>> trace = sample(kernel, torch.zeros(4, 2), num_draws=100)
-        >>> trace.draws.shape, trace.acceptance.shape, bool(trace.never_moved.any())
-        (torch.Size([4, 100, 2]), torch.Size([4]), False)
+        >>> sample(kernel, torch.zeros(4, 2), num_draws=100).never_moved
+        tensor([False, False, False, False])
     """
 
     draws: Tensor
@@ -237,7 +230,7 @@ class Trace:
 
     @property
     def never_moved(self) -> Tensor:
-        """(chains,), the chains that stayed where they started: their draws are one point, and no estimate of it."""
+        """(chains,), the chains that stayed where they started."""
         return self.moves == 0
 
 
@@ -254,8 +247,8 @@ def sample(
 ) -> Trace:
     """Run the chains of `start` together.
 
-    To go on from a trace, start from its state. With the same generator that makes the draws of one long run; an
-    independent proposal draws many steps' points ahead, so that the law is the same and the draws are others.
+    To go on from a trace, start from its state. With the same generator that makes the draws of one long run, but for
+    an independent proposal, which draws many steps' points ahead: there the law alone is the same.
 
     Args:
         start: positions (chains, ...), or the state in which a trace, a warm-up or learning ended: its positions count,
@@ -267,8 +260,7 @@ def sample(
         progress: whether to show a bar.
 
     Raises:
-        ValueError: a count is too small, the density returned NaN or +inf, or is not finite at the start, or a shape
-            does not fit.
+        ValueError: a count or a shape does not fit, the density is not finite at the start, or NaN or +inf later.
 
     Warns:
         UserWarning: some chains never moved.
@@ -276,11 +268,8 @@ def sample(
     Example:
         >>> kernel = metropolis_hastings(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(1.0))
         >>> trace = sample(kernel, torch.zeros(4, 2), num_draws=100, thin=2)
-        >>> trace.draws.shape
-        torch.Size([4, 100, 2])
-        >>> longer = sample(kernel, trace.state, num_draws=50)
-        >>> longer.log_prob.shape
-        torch.Size([4, 50])
+        >>> trace.draws.shape, sample(kernel, trace.state, num_draws=50).log_prob.shape
+        (torch.Size([4, 100, 2]), torch.Size([4, 50]))
     """
     check_count("num_draws", num_draws)
     check_count("burn_in", burn_in, 0)
@@ -305,21 +294,15 @@ def sample(
                 if (step - burn_in) % thin == 0:
                     at = (step - burn_in) // thin - 1
                     draws[at], log_prob[at] = state.position, state.log_prob
-            if step % _LOOK == 0 or step == last:
-                _check_densities(total, step)
-    still = int((moves == 0).sum())
-    if still:
+            if (step % _LOOK == 0 or step == last) and total.isnan().any():
+                raise ValueError(
+                    f"log_prob, or the proposal's density, was NaN or +inf within the {_LOOK} steps up to step {step}, "
+                    f"in {int(total.isnan().sum())} of {chains} chains. Outside of the support return -inf."
+                )
+    if still := int((moves == 0).sum()):
         warnings.warn(
             f"{still} of {chains} chains never moved in {last - burn_in} steps: their draws are copies of one point. "
             "Take smaller steps, a proposal with heavier tails, or another start; Trace.never_moved says which.",
             stacklevel=3,
         )
     return Trace(draws.transpose(0, 1), log_prob.T, total / (last - burn_in), moves, state)
-
-
-def _check_densities(total: Tensor, step: int) -> None:
-    if total.isnan().any():
-        raise ValueError(
-            f"log_prob, or the proposal's density, was NaN or +inf within the {_LOOK} steps up to step {step}, in "
-            f"{int(total.isnan().sum())} of {len(total)} chains. Outside of the support return -inf."
-        )

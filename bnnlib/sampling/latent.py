@@ -1,7 +1,7 @@
 """Proposals without a density: from the latents of a generator, or from a function of points."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -28,8 +28,7 @@ class LatentProposal:
 
     Example:
         >>> proposal = LatentProposal(torch.nn.Linear(3, 2), latent_dim=3)
-        >>> latents = proposal.draw(5)
-        >>> proposal.decode(proposal.move(latents)).shape
+        >>> proposal.decode(proposal.move(proposal.draw(5))).shape
         torch.Size([5, 2])
     """
 
@@ -45,14 +44,12 @@ class LatentProposal:
         batch_size: int = 1000,
     ) -> None:
         if not 0.0 < angle <= math.pi / 2:
-            raise ValueError(
-                f"angle is {angle}, but it must be in (0, pi/2], in radians; pi/2, which forgets the state, gives "
-                "independent proposals."
-            )
+            raise ValueError(f"angle is {angle}, but it must be in (0, pi/2], in radians; pi/2 forgets the state.")
         self.decoder, self.angle = decoder, angle
         self.latent_dim = check_count("latent_dim", latent_dim)
         self.batch_size = check_count("batch_size", batch_size)
-        like = _first_parameter(decoder)
+        parameters: Iterable[Tensor] = getattr(decoder, "parameters", tuple)()
+        like = next((p for p in parameters if p.is_floating_point()), torch.empty(0, device="cpu"))
         self.device, self.dtype = like.device if device is None else device, like.dtype
 
     @property
@@ -79,8 +76,7 @@ class LatentProposal:
         points = torch.cat([self.decoder(part) for part in state.split(self.batch_size)])
         if points.dim() == 0 or len(points) != len(state):
             raise ValueError(
-                f"the generator gives shape {tuple(points.shape)} for {len(state)} latents, but it must be "
-                f"({len(state)}, ...), one point for each."
+                f"the generator gives shape {tuple(points.shape)} for {len(state)} latents: give one point for each."
             )
         return points
 
@@ -135,9 +131,3 @@ class PointProposal:
     def decode(self, state: Tensor) -> Tensor:
         """The points themselves."""
         return state
-
-
-def _first_parameter(decoder: Decoder) -> Tensor:
-    parameters = getattr(decoder, "parameters", None)
-    own = (p for p in parameters() if p.is_floating_point()) if callable(parameters) else iter(())
-    return next(own, torch.empty(0, device="cpu"))

@@ -26,9 +26,8 @@ class Learned:
         state: of the chain that gave the points; None where they were given or not needed.
 
     Example:
-        >>> learned = learn_proposal(lambda x: -x.square().sum(dim=-1) / 2, DiagonalGaussian(2), "vi", num_steps=10)
-        >>> learned.loss.shape, learned.acceptance.shape
-        (torch.Size([10]), torch.Size([10]))
+        >>> learn_proposal(lambda x: -x.square().sum(dim=-1) / 2, DiagonalGaussian(2), num_steps=10).acceptance.shape
+        torch.Size([10])
     """
 
     loss: Tensor
@@ -54,8 +53,7 @@ def learn_proposal(
 
     Points of the target come from independent Metropolis-Hastings with the current proposal, `batch_size` chains that
     each make one step a step of learning (the density-based setting of Table 2). In "acceptance" each of them is
-    paired with each proposed point, and not only with its own: pairs are independent draws of p times q all the same.
-    Adam with a rate that falls to 0 along a cosine.
+    paired with each proposed point. Adam with a rate that falls to 0 along a cosine.
 
     Args:
         log_prob: log density of the target, in nats up to a constant; differentiable.
@@ -90,9 +88,7 @@ def learn_proposal(
     if not isinstance(density, Density):
         raise TypeError(f"density is a {type(density).__name__}, but it must be a Density, such as RealNVP(dim).")
     if samples is not None and (samples.dim() != 2 or not len(samples) or samples.shape[1] != density.dim):
-        raise ValueError(
-            f"samples has shape {tuple(samples.shape)}, but it must be (count, {density.dim}) with count >= 1."
-        )
+        raise ValueError(f"samples has shape {tuple(samples.shape)}, but must be (count, {density.dim}), count >= 1.")
     if state is not None and state.position.shape != (batch_size, density.dim):
         raise ValueError(
             f"state has positions {tuple(state.position.shape)}, but they must be ({batch_size}, {density.dim}): one "

@@ -1,7 +1,7 @@
 """Ways to propose a point: near where the chain is (random walk, Markov), or wherever it is (independent)."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,9 +41,7 @@ class RandomWalk(Proposal):
         ValueError: the scale is not positive and finite.
 
     Example:
-        >>> proposal, x = RandomWalk(0.5), torch.zeros(4, 2)
-        >>> moved = proposal.draw(x, torch.Generator().manual_seed(0))
-        >>> moved.shape
+        >>> RandomWalk(0.5).draw(torch.zeros(4, 2), torch.Generator().manual_seed(0)).shape
         torch.Size([4, 2])
     """
 
@@ -89,45 +87,33 @@ class Markov(Proposal):
         return self._log_density(point, given)
 
 
-class Distribution(Protocol):
-    """What `Independent` takes: the learned proposals of `bnnlib.sampling.densities`, or your own."""
-
-    def rsample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        """`count` points, shape (count, ...)."""
-
-    def log_prob(self, point: Tensor) -> Tensor:
-        """Log density, shape (count,), in nats."""
-
-
 class Independent(Proposal):
     """q(x') whatever x is, equation (mh-independent): accepted points are as good as independent.
 
     Args:
-        distribution: has ``rsample(count, generator)`` and ``log_prob(points)``; those of `bnnlib.sampling` do. One
-            that has ``rsample_with_log_prob(count, generator)`` saves the density's pass over its own draws.
+        distribution: has ``rsample(count, generator)``, points (count, ...), and ``log_prob(points)``, (count,) in
+            nats; those of `bnnlib.sampling` do. One that has ``rsample_with_log_prob(count, generator)`` saves the
+            density's pass over its own draws.
 
     Raises:
         TypeError: it lacks one of the two, or is of torch.distributions.
 
     Example:
-        >>> proposal = Independent(DiagonalGaussian(2))
-        >>> proposal.draw(torch.zeros(4, 2)).shape
+        >>> Independent(DiagonalGaussian(2)).draw(torch.zeros(4, 2)).shape
         torch.Size([4, 2])
     """
 
-    def __init__(self, distribution: Distribution) -> None:
+    def __init__(self, distribution: Any) -> None:
         if isinstance(distribution, torch.distributions.Distribution):
             raise TypeError(
                 f"distribution is a {type(distribution).__name__} of torch.distributions, whose draws take no "
-                "generator. Use FullGaussian or DiagonalGaussian, or a class with rsample(count, generator) and "
-                "log_prob(points) around it."
+                "generator. Use FullGaussian or DiagonalGaussian, or a class of your own around it."
             )
         for method in ("rsample", "log_prob"):
             if not callable(getattr(distribution, method, None)):
                 raise TypeError(
                     f"distribution is a {type(distribution).__name__} without {method}, but the acceptance test needs "
-                    "draws and their log density. For a proposal without density learn a discriminator and use "
-                    "implicit_metropolis_hastings."
+                    "draws and their density. Without one, use implicit_metropolis_hastings with a discriminator."
                 )
         self.distribution = distribution
 
@@ -143,8 +129,7 @@ class Independent(Proposal):
 
     def draw_with_log_prob(self, count: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """`count` points and their log densities."""
-        both = getattr(self.distribution, "rsample_with_log_prob", None)
-        if both is not None:
+        if (both := getattr(self.distribution, "rsample_with_log_prob", None)) is not None:
             return both(count, generator)
         points = self.distribution.rsample(count, generator)
         return points, self.distribution.log_prob(points)

@@ -41,8 +41,7 @@ class SampleStore(Callback):
         fit(model, data, epochs=50, batch_size=1000, optimizer=optimizer, callbacks=[store])
 
     Of the draws offered, every `thin`-th is kept. When the store is full, `thin` doubles and every other draw is
-    dropped, so that the draws stay evenly spaced over the whole chain: offers number thin, 2 thin, 3 thin, ... It is
-    deterministic, and between half and all of the bound is in use from the first time it is reached.
+    dropped, so that the draws stay evenly spaced over the whole chain: offers number thin, 2 thin, 3 thin, ...
 
     Args:
         max_samples: number of draws that fit.
@@ -58,19 +57,10 @@ class SampleStore(Callback):
 
     Example:
         >>> model, store = torch.nn.Linear(3, 2), SampleStore(max_samples=100)
-        >>> for _ in range(5):
-        ...     store.offer(model)
-        True
-        True
-        True
-        True
-        True
-        >>> len(store), store.predict(model, torch.randn(8, 3)).shape
-        (5, torch.Size([8, 2]))
-        >>> store.stacked("weight").shape, torch.stack([*store.outputs(model, torch.randn(8, 3))]).shape
-        (torch.Size([5, 2, 3]), torch.Size([5, 8, 2]))
-        >>> [name for name in store[-1]], [draw["bias"].shape for draw in store] == [(2,)] * 5  # each a state_dict
-        (['weight', 'bias'], True)
+        >>> all(store.offer(model) for _ in range(5)), len(store), list(store[-1])  # each draw is a state_dict
+        (True, 5, ['weight', 'bias'])
+        >>> store.predict(model, torch.randn(8, 3)).shape, store.stacked("weight").shape
+        (torch.Size([8, 2]), torch.Size([5, 2, 3]))
     """
 
     def __init__(
@@ -83,9 +73,7 @@ class SampleStore(Callback):
         every: int = 1,
     ) -> None:
         if folder is not None and device is not None:
-            raise ValueError(
-                f"the draws go to the folder {str(folder)!r}, not to the device {str(device)!r}: give one."
-            )
+            raise ValueError(f"draws go to the folder {str(folder)!r}, not to the device {str(device)!r}: give one.")
         self.max_samples, self.device = check_count("max_samples", max_samples), device
         self.burn_in, self.every = check_count("burn_in", burn_in, minimum=0), check_count("every", every)
         self.thin, self.offered = 1, 0
@@ -100,10 +88,7 @@ class SampleStore(Callback):
 
     @torch.no_grad()
     def offer(self, model: nn.Module) -> bool:
-        """Keep the model's present state if its turn has come.
-
-        Returns:
-            True if it was kept.
+        """Keep the model's present state if its turn has come, and say whether.
 
         Raises:
             ValueError: the folder holds draws of another chain.
@@ -181,13 +166,7 @@ class SampleStore(Callback):
                 yield torch.cat([call((rows.to(device),)) for rows in x.split(batch_size)])
 
     def predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
-        """Posterior predictive probabilities: the arithmetic mean of the draws' softmax.
-
-        Args:
-            model, x, batch_size: as for `outputs`; the model returns logits.
-
-        Returns:
-            Probabilities, shape (batch, classes). In regression average `outputs` themselves.
+        """Posterior predictive probabilities (batch, classes): the mean of the draws' softmax, of `outputs` as logits.
 
         Raises:
             ValueError: the store is empty, or the model has one output.

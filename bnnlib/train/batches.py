@@ -1,15 +1,15 @@
 """Where the batches of an epoch come from: tensors, a data set, or a loader with workers of its own."""
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
-from torch.utils.data import sampler as samplers
-from torch.utils.data.distributed import DistributedSampler
 
 from bnnlib._checks import check_count
+from bnnlib.train.samplers import observations, repeats, samplers_of, size_of
 
 Data = tuple[Tensor, Tensor] | Dataset | DataLoader
 Pair = tuple[Tensor, Tensor]
@@ -32,6 +32,19 @@ class Batches:
     exact = True
     images = True  # whether the inputs may have four dimensions
     own_order = False  # whether the order of the rows leaves alone the generator of the run
+
+    def observations(self, given: int | None) -> int:
+        """`num_data` as it is given, or else the rows, with a warning where their number is in doubt."""
+        if given is not None:
+            return check_count("num_data", given)
+        if self.rows is None:
+            raise ValueError(
+                "the data set of the loader has no length or gives whole batches (batch_size=None), so that nobody "
+                "knows how many observations there are. Give num_data, the rows that an epoch is about."
+            )
+        if self.doubt:
+            warnings.warn(self.doubt, stacklevel=4)  # where fit or sample is called
+        return self.rows
 
     def epoch(self, epoch: int, done: int) -> Iterator[Pair]:
         """The batches of an epoch after the first `done`, on the device of the model."""
@@ -94,9 +107,16 @@ class ItemBatches(TensorBatches):
     """Items of a data set, in an order that a generator draws for each epoch."""
 
     def __init__(self, data: Dataset, size: int, device: torch.device, order: torch.Generator) -> None:
+        rows = size_of(data)
+        if rows is None:
+            raise ValueError(
+                f"{type(data).__name__} has no length, which the order of its rows needs. Give it a __len__, or make "
+                "it an IterableDataset and give num_data."
+            )
+        if rows == 0:
+            raise ValueError(f"{type(data).__name__} is empty, but it needs at least one row.")
         self.items: Any = data
-        self.rows, self.size, self.device = _length(data), size, device
-        self.number = -(-self.rows // size)
+        self.device, self.rows, self.size, self.number = device, rows, size, -(-rows // size)
         self.generator, self.order = order, None
 
     def take(self, rows: Tensor) -> Pair:
@@ -118,16 +138,8 @@ class LoaderBatches(Batches):
 
     def __init__(self, loader: DataLoader, device: torch.device) -> None:
         self.loader, self.device, self.size = loader, device, loader.batch_size
-        (self.rows, self.doubt), self.number = _observations(loader), None
-        try:
-            self.number = len(loader)
-        except TypeError:  # a stream without a length
-            pass
-        self._samplers = _samplers(loader)
-        self.exact = not isinstance(loader.dataset, IterableDataset) and (
-            getattr(loader, "in_order", True)
-            and all(type(source) in _KNOWN or hasattr(source, "generator") for source in self._samplers)
-        )
+        (self.rows, self.doubt), self.number = observations(loader), size_of(loader)
+        self._samplers, self.exact = samplers_of(loader), repeats(loader)
         sources = {f"sampler {n}": getattr(source, "generator", None) for n, source in enumerate(self._samplers)}
         sources["loader"] = loader.generator
         self._generators = {name: source for name, source in sources.items() if isinstance(source, torch.Generator)}
@@ -180,21 +192,6 @@ class LoaderBatches(Batches):
         self._set(state["now"])
 
 
-_KNOWN = {
-    samplers.BatchSampler,
-    samplers.RandomSampler,
-    samplers.SequentialSampler,
-    samplers.SubsetRandomSampler,
-    samplers.WeightedRandomSampler,
-    DistributedSampler,
-}
-# What a sampler draws from, however many rows an epoch has of it.
-_SOURCES = {
-    samplers.RandomSampler: "data_source",
-    samplers.SequentialSampler: "data_source",
-    samplers.WeightedRandomSampler: "weights",
-    DistributedSampler: "dataset",
-}
 _WAYS = (
     "(x, y), two tensors, which stay in memory; a torch.utils.data.Dataset of pairs, such as one of torchvision; or a "
     "torch.utils.data.DataLoader"
@@ -231,63 +228,6 @@ def batches_of(
         batches = TensorBatches(checked_pair(data), size, device, generator)
     batches.own_order = order is not None
     return batches
-
-
-def _samplers(loader: DataLoader) -> list[Any]:
-    """Those that decide about the order: of rows, of batches, and of rows within these."""
-    outer = loader.batch_sampler
-    own = [loader.sampler, outer, getattr(outer, "sampler", None)]
-    return [sampler for at, sampler in enumerate(own) if sampler is not None and sampler not in own[:at]]
-
-
-def _observations(loader: DataLoader) -> tuple[int | None, str | None]:
-    """The rows that an epoch is about, and what is in doubt about their number."""
-    outer = loader.batch_sampler
-    if outer is None:  # batch_size=None: an item is a batch, of rows that nobody has counted
-        return None, None
-    rows, inner = _size(loader.dataset), getattr(outer, "sampler", None)
-    if isinstance(loader.dataset, IterableDataset):
-        return rows, None
-    for kind, source in _SOURCES.items():
-        if isinstance(inner, kind):
-            return _size(getattr(inner, source)), None
-    # of all other rows somebody else makes use, such as the validation; those that come twice are one
-    if isinstance(inner, samplers.SubsetRandomSampler | Sequence | Tensor):
-        return _least(len(inner), rows), None
-    if inner is None and isinstance(outer, Sequence):
-        return _least(sum(map(len, outer)), rows), None
-    chosen = None if inner is None else _size(inner)
-    if rows is None or (chosen is not None and chosen >= rows):
-        return rows, None
-    number = "rows that cannot be counted" if chosen is None else f"{chosen} rows an epoch"
-    return rows, (
-        f"{type(outer if inner is None else inner).__name__} chooses {number} of the {rows} of the data set, and n, "
-        f"against which the prior is weighed, is taken to be {rows}. Give num_data: {rows} if each epoch has others of "
-        "them, else the number of those that it chooses."
-    )
-
-
-def _least(chosen: int, rows: int | None) -> int:
-    return chosen if rows is None else min(chosen, rows)
-
-
-def _size(data: Any) -> int | None:
-    try:
-        return len(data)
-    except TypeError:
-        return None
-
-
-def _length(data: Any) -> int:
-    rows = _size(data)
-    if rows is None:
-        raise ValueError(
-            f"{type(data).__name__} has no length, which the order of its rows needs. Give it a __len__, or make it an "
-            "IterableDataset and give num_data."
-        )
-    if rows == 0:
-        raise ValueError(f"{type(data).__name__} is empty, but it needs at least one row.")
-    return rows
 
 
 def pair_of(batch: Any, device: torch.device) -> Pair:

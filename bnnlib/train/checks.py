@@ -10,20 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._callbacks import Callback, Run
+from bnnlib._callbacks import Callback
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.optim.ivon import IVON
-from bnnlib.posteriors.settings import PersistentSettings
 from bnnlib.train.probes import adds_up, pairs_all
 
 
 def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Refuse an optimizer that would train nothing of the model."""
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError(
-            "LBFGS computes the loss several times a step, on one batch, and the loop does so once. Use another "
-            "optimizer, such as torch.optim.Adam."
-        )
+        raise ValueError("LBFGS computes the loss several times a step. Use another one, such as torch.optim.Adam.")
     ids = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     held = [parameter for parameter in model.parameters() if id(parameter) in ids]
     if not held:
@@ -33,8 +29,7 @@ def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         )
     if not any(parameter.requires_grad for parameter in held):
         raise ValueError(
-            "every parameter of the model that the optimizer holds is frozen, so that nothing would be trained. Call "
-            "requires_grad_() on those that are."
+            "every parameter of the model that the optimizer holds is frozen. Call requires_grad_() on what is trained."
         )
 
 
@@ -130,7 +125,8 @@ def check_pairing(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor
             "the model has one output, and the cross-entropy over a single class is 0 whatever it says. Give "
             "loss=torch.nn.functional.mse_loss or another loss for numbers, or a model with one output a class."
         )
-    if outputs.dim() in (0, y.dim()) or len(outputs) != len(y) or len(y) < 2 or not _broadcast(outputs, y):
+    fits = all(a == b or 1 in (a, b) for a, b in zip(outputs.shape[::-1], y.shape[::-1], strict=False))
+    if outputs.dim() in (0, y.dim()) or len(outputs) != len(y) or len(y) < 2 or not fits:
         return  # with as many dimensions row stands by row
     if pairs_all(loss, outputs.detach(), y):
         advice = "targets of the outputs' shape, or a model with one output for each target"
@@ -151,63 +147,9 @@ def warn_of_sums(loss: Callable[[Any, Tensor], Tensor], outputs: Any, y: Tensor,
     if own and rows and adds_up(loss, outputs.detach(), y):
         warnings.warn(
             "the loss is twice as large for a batch that holds each row twice: it seems to be a sum over the rows, but "
-            "must be their mean, which is weighed against the prior by their number. Divide it by len(y); if it is "
-            "divided by the batch size as a number, that is wrong for a smaller last batch.",
+            "must be their mean. Divide it by len(y), and not by a number that a smaller last batch does not have.",
             stacklevel=stacklevel,
         )
-
-
-def _broadcast(outputs: Tensor, y: Tensor) -> bool:
-    pairs = zip(outputs.shape[::-1], y.shape[::-1], strict=False)
-    return all(a == b or 1 in (a, b) for a, b in pairs)
-
-
-def settings_of(model: nn.Module) -> dict[str, dict[str, Any]]:
-    """The settings of all layers that have some, above all of their priors."""
-    layers = {name: one for name, one in model.named_modules() if isinstance(one, PersistentSettings)}
-    return {
-        name: {key: value.tolist() if isinstance(value := getattr(one, key), Tensor) else value
-               for key in one._all_settings()}
-        for name, one in layers.items()
-    }  # fmt: skip
-
-
-def check_same_run(run: Run, state: dict[str, Any], settings: dict[str, dict[str, Any]], rates: list[Any]) -> None:
-    """Refuse the checkpoint of a run with other priors or another kind of optimizer; warn of another rate.
-
-    What a callback or a schedule changes during a run cannot tell runs apart. Checkpoints from before these were in
-    them are taken as they are.
-    """
-    for name, own in settings.items():
-        stored = [there[name] for there in state.get("settings", ()) if name in there]
-        for key, value in own.items():
-            known = [there[key] for there in stored if key in there]
-            if known and value != known[0] == known[-1]:
-                layer = type(run.model.get_submodule(name)).__name__
-                raise ValueError(
-                    f"the checkpoint is of a run in which {name or 'the model'} ({layer}) has {key}={known[0]}, but "
-                    f"this one has {key}={value}: it cannot go on from there. Use the same, or another checkpoint file."
-                )
-    here = type(run.optimizer).__name__
-    if (kind := state.get("optimizer_class", here)) != here:
-        raise ValueError(
-            f"the checkpoint holds the state of {kind}, but this run has {here}, which cannot go on from there. Use "
-            f"{kind}, or another checkpoint file."
-        )
-    now = [float(group["lr"]) for group in state["optimizer"]["param_groups"]]
-    before, given = ([float(rate) for rate in some] for some in (state["initial_rates"], rates))
-    if given != before == now:
-        one, other = (", ".join(f"{rate:g}" for rate in some) for some in (before, given))
-        warn_of_change("lr", one, other, "the run goes on with the first; set it in a callback to change it.")
-
-
-def warn_of_change(name: str, before: Any, given: Any, effect: str) -> None:
-    """Say that a run goes on with another setting than that of its checkpoint."""
-    warnings.warn(
-        f"the checkpoint is of a run in which {name} is {before}, but this one has {given}: {effect} Use another "
-        "checkpoint file to start anew.",
-        stacklevel=6,  # where fit or sample is called
-    )
 
 
 def check_no_posterior(model: nn.Module, sampler: torch.optim.Optimizer) -> None:
@@ -220,8 +162,7 @@ def check_no_posterior(model: nn.Module, sampler: torch.optim.Optimizer) -> None
                 raise ValueError(
                     f"{name or 'the model'} is a {type(layer).__name__}, which has a variational posterior already: "
                     f"{type(sampler).__name__} would draw its parameters, for which its KL term is not meant. Give it "
-                    "the deterministic network, bnnlib.pruning.to_deterministic(model), or train this one by "
-                    "bnnlib.train.fit with an optimizer that does not draw, such as torch.optim.Adam."
+                    "bnnlib.pruning.to_deterministic(model), or train by fit with torch.optim.Adam or its like."
                 )
 
 

@@ -15,10 +15,9 @@ class EarlyStopping(Callback):
 
         fit(model, train, validation=held_out, epochs=500, batch_size=64, callbacks=[EarlyStopping(patience=10)])
 
-    The weights of the best epoch are put back when the run is over, also where it is by its epochs or by a budget;
-    `run.restored` says which epoch that was, `run.stopped` why the run ended. A checkpoint holds the last weights and
-    the best ones, so that a run that goes on does so as if it had never stopped. After Ctrl-C the model has its last
-    weights, and the best ones are in `best_weights`. A run that starts with its first step forgets those of another.
+    The weights of the best epoch are put back when the run is over, whatever ended it; `run.restored` says which epoch
+    that was, `run.stopped` why the run ended. After Ctrl-C the model has its last weights, and the best ones are in
+    `best_weights`. A run that starts with its first step forgets those of another.
 
     Args:
         patience: epochs without an improvement after which the run stops.
@@ -28,14 +27,11 @@ class EarlyStopping(Callback):
         ValueError: patience or start_epoch is below 1; in `fit`, there is no `validation`.
 
     Example:
-        >>> x = torch.randn(80, 5)
-        >>> y, model = x[:, :1] + torch.randn(80, 1), torch.nn.Linear(5, 1)
-        >>> settings = {"batch_size": 10, "loss": torch.nn.functional.mse_loss}
-        >>> adam = torch.optim.Adam(model.parameters(), lr=0.1)
-        >>> run = fit(
-        ...     model, (x[:40], y[:40]), validation=(x[40:], y[40:]), epochs=500, optimizer=adam,
-        ...     callbacks=[EarlyStopping(patience=5)], **settings,
-        ... )
+        >>> x, model = torch.randn(80, 5), torch.nn.Linear(5, 1)
+        >>> y, adam = x[:, :1] + torch.randn(80, 1), torch.optim.Adam(model.parameters(), lr=0.1)
+        >>> settings = {"batch_size": 10, "loss": torch.nn.functional.mse_loss, "optimizer": adam}
+        >>> settings |= {"validation": (x[40:], y[40:]), "callbacks": [EarlyStopping(patience=5)]}
+        >>> run = fit(model, (x[:40], y[:40]), epochs=500, **settings)
         >>> run.epoch < 500, run.restored == run.epoch - 5
         (True, True)
     """

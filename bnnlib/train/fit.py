@@ -1,8 +1,4 @@
-"""A training loop that resumes bit for bit, survives Ctrl-C and says what went wrong.
-
-For networks of `bnnlib.nn` it minimizes the negative ELBO per observation, for deterministic ones the plain loss.
-Tensors stay in memory, and their rows are gathered by index, without worker processes; a loader brings its own.
-"""
+"""A training loop that resumes bit for bit, survives Ctrl-C and says what went wrong."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,19 +11,21 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
-from bnnlib._checks import DivergedError, check_count, check_non_negative, check_positive
+from bnnlib._checks import DivergedError, check_count, check_non_negative
 from bnnlib._noise import fold
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
 from bnnlib.sampling.base import Sampler
 from bnnlib.sampling.samples import at_a_draw
 from bnnlib.train.batches import Data
-from bnnlib.train.checks import check_no_posterior, check_observations, warn_of_change
+from bnnlib.train.checks import check_no_posterior, check_observations
 from bnnlib.train.loop import Loop
+from bnnlib.train.resume import warn_of_change
 from bnnlib.train.validation import Validation
 
 EpochFunction = Callable[[int], float]
 _VALIDATION = 2**62  # a number that no step has
+_BY_STEP = (OneCycleLR, CyclicLR)  # they count steps, as their documentation has it
 
 
 def cosine(epochs: int, floor: float = 0.0) -> EpochFunction:
@@ -80,21 +78,19 @@ def fit(
     """Minimize mean loss + kl_scale * KL / n over mini-batches, equation (svbnn-elbo) when `loss` is a mean NLL.
 
     Args:
-        model: with layers of `bnnlib.nn`, or a deterministic network, which has no KL term. All of its modules are in
-            `train()` meanwhile, and each has its own mode again afterwards.
+        model: with layers of `bnnlib.nn`, or a deterministic network, which has no KL term; in `train()` meanwhile, and
+            each module in its own mode again afterwards.
         data: (x, y), two tensors, rows first, which are moved to the model's device once; or a `Dataset` of such pairs
             or a `DataLoader` of such batches, from `torch.utils.data`, whose batches are moved one by one.
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more. None leaves it to the budgets.
         batch_size: rows in a step; the last batch of an epoch may be smaller. A loader has its own.
-        optimizer: over the model's parameters; by default Adam with learning rate 1e-3, fused unless keyed=False: on a
-            CPU its sweep over the weights then takes less than half the time. A step of
-            `bnnlib.optim.AdaptiveVariational(form="natural")` takes the gradients at a draw; a `SampleStore` among the
+        optimizer: over the model's parameters; by default Adam with learning rate 1e-3, fused unless keyed=False.
+            `bnnlib.optim.AdaptiveVariational(form="natural")` gets its gradients at a draw; a `SampleStore` among the
             callbacks keeps draws.
         loss: called as loss(model(x), y), whatever the model returns; gives the negative log-likelihood of a row, in
-            nats, summed over its outputs and averaged over the batch, as a scalar; by default cross-entropy, for class
-            labels. Numbers need another: torch.nn.functional.mse_loss is that of one output whose noise has variance
-            1/2, and lambda o, y: (o - y).square().sum(-1).mean() / (2 * variance) that of any variance and number of
-            outputs.
+            nats, summed over its outputs and averaged over the batch, as a scalar; by default cross-entropy. Numbers
+            need another: torch.nn.functional.mse_loss is that of one output whose noise has variance 1/2, and
+            lambda o, y: (o - y).square().sum(-1).mean() / (2 * variance) that of any variance and number of outputs.
         kl_scale: 1 for the exact objective, below 1 for a tempered one, or a function of the epoch (from 0) to warm up.
         minibatch_scheme: how an epoch's batches share the KL term, equation (sbnn-minibatch): "uniform" in
             proportion to their rows, or "halving", most of it on the first few.
@@ -102,54 +98,49 @@ def fit(
             scheduler of `torch.optim.lr_scheduler`, stepped after every epoch (OneCycleLR and CyclicLR after every
             step, ReduceLROnPlateau with the validation loss). After a function's run the groups have their initial
             rates again; None leaves them to others.
-        validation: rows that are held out, as `data`; after each epoch the history has their loss, "validation_nll":
-            the mean over the rows, or over all labels that count, by their weights, where the loss is PyTorch's for
-            classes and has `ignore_index` or `weight`. A loss of one's own is averaged over the batches by their rows.
-            Of a network with draws it is that of the averaged predictive: of the mean probability where the loss is
-            PyTorch's cross-entropy, NLL or binary cross-entropy of logits, else of the mean output. The draws are the
-            same after every epoch, and the training that of a run without validation.
-        validation_draws: that the predictive averages.
+        validation, validation_draws: rows that are held out, as `data`; after each epoch the history has their mean
+            loss, "validation_nll", by the labels that count and their weights where the loss is PyTorch's for classes.
+            Of a network with draws it is that of the predictive averaged over so many: of the mean probability where
+            the loss is PyTorch's cross-entropy, NLL or binary cross-entropy of logits, else of the mean output. The
+            draws are the same after every epoch, and the training that of a run without validation.
         max_steps, max_seconds: further bounds of the run in total, in steps and by the clock; the step under way is
             completed. A run that resumes with a larger one goes on.
         num_data: n, by default the rows of the data set, or those that a loader's SubsetRandomSampler or list of
-            indices chooses. A stream without a length needs it, and so does a loader with batch_size=None, whose data
-            set gives whole batches. With a sampler or a batch_sampler of another kind, which may choose fewer rows, it
-            is the data set's with a warning. Rows whose labels the loss ignores count: where half are ignored, the mean
-            is over the others, and the KL term weighs half of what it should beside it; give the number of labels.
+            indices chooses; with a sampler of another kind, which may choose fewer, the data set's with a warning. A
+            stream without a length needs it, and so does a loader with batch_size=None. Where the loss ignores labels,
+            give the number of the others: beside their mean the KL term would weigh too little.
         augment: called as augment(x, generator=...) on every batch of inputs.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs. A
-            processor without AVX-512 convolves in bfloat16 several times slower than in float32.
+            processor without AVX-512 convolves in it several times slower.
         channels_last: memory format of images, the faster one for convolutions; the model is converted in place.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
         shuffle_generator: of the order of rows alone, on the model's device, so that two models see the same batches
             whatever noise they draw; None takes it from `generator`. A loader draws its own order.
         keyed: draw each step's noise by a key of the run and the step, as `bnnlib.nn.redraw` does, so that gradient
-            checkpointing, an activation memory budget and second derivatives see one draw. A layer that runs twice in
-            a step then has one draw. The generator gives the key once and then the order of rows, which is that of a
-            deterministic network. With False each pass draws from the generator anew, as older versions do.
+            checkpointing, an activation memory budget and second derivatives see one draw, and a layer that runs twice
+            in a step too; the order of rows is that of a deterministic network. With False each pass draws from the
+            generator anew, as older versions do.
         checkpoint: a file's path or a `Checkpoint`; read before the first step, written when it is due, at the end and
             on Ctrl-C. It holds model, optimizer, scheduler, random state, position within the epoch and callbacks: the
-            resumed run is the uninterrupted one bit for bit. With a data set or a loader this needs randomness that
-            is PyTorch's: a loader over items with PyTorch's samplers, or with a sampler that has a `generator`, is
-            started again and the batches that are done are passed over; what its workers draw is lost where they stay
-            (persistent_workers=True). A stream, or another sampler, is saved after each epoch and goes on from there. A
-            run whose layers have other settings, such as those of the prior, or another kind of optimizer, is refused;
-            another learning rate or constant kl_scale is told. The loss, the values of the data and functions are not
-            compared: another run needs another file.
-        callbacks: see `Callback`; `EarlyStopping` is one.
-        progress: a bar on stderr, where tqdm is installed.
+            resumed run is the uninterrupted one bit for bit, where all randomness is PyTorch's. A loader with its
+            samplers, or one that has a `generator`, is started again and passes over the batches that are done; what
+            workers draw that stay (persistent_workers=True) is lost. A stream, or another sampler, goes on from the end
+            of an epoch. A run with other settings of layers, such as the prior's, or another kind of optimizer is
+            refused; another learning rate or constant kl_scale is told. The loss, the values of the data and functions
+            are not compared: another run needs another file.
+        callbacks, progress: see `Callback`, of which `EarlyStopping` is one; a bar on stderr, where tqdm is installed.
 
     Returns:
         The `Run`, with the history of all epochs, those before a resume included.
 
     Raises:
-        ValueError: a count, the data, the optimizer, the scheduler, the loss, a callback or the checkpoint do not fit,
-            an optimizer that draws has the parameters of a Bayesian layer, or nothing bounds the run.
+        ValueError: an argument does not fit, an optimizer that draws has the parameters of a Bayesian layer, or nothing
+            bounds the run.
         TypeError: the model of a validation with draws returns no tensor.
         DivergedError: the loss, or that of the validation, is NaN or infinite. On a CPU the step that would have used
             it is not taken; the checkpoint is not written.
-        KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The model's
-            parameters are its posterior means and scales throughout, never a draw.
+        KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The parameters are
+            posterior means and scales throughout, never a draw.
 
     Warns:
         UserWarning: a loss of one's own seems to be a sum over the rows; the optimizer or its prior has another
@@ -157,11 +148,9 @@ def fit(
 
     Example:
         >>> from bnnlib.nn import SpikeSlabLinear
-        >>> x, y = torch.randn(256, 5), torch.zeros(256, 1)
-        >>> y = x[:, :1] + 0.1 * torch.randn(256, 1)
-        >>> model = torch.nn.Sequential(SpikeSlabLinear(5, 1, prior_inclusion_probability=0.01))
-        >>> adam = torch.optim.Adam(model.parameters(), lr=0.05)
-        >>> run = fit(model, (x, y), epochs=20, batch_size=64, loss=torch.nn.functional.mse_loss, optimizer=adam)
+        >>> x, model = torch.randn(256, 5), SpikeSlabLinear(5, 1, prior_inclusion_probability=0.01)
+        >>> data, adam = (x, x[:, :1]), torch.optim.Adam(model.parameters(), lr=0.05)
+        >>> run = fit(model, data, epochs=20, batch_size=64, loss=torch.nn.functional.mse_loss, optimizer=adam)
         >>> run.epoch, run.history[-1]["nll"] < run.history[0]["nll"]
         (20, True)
     """
@@ -170,9 +159,8 @@ def fit(
         optimizer = scheduler.optimizer if scheduler else _adam(model, keyed)
     if getattr(optimizer, "takes_energy", False) and any(group["temperature"] for group in optimizer.param_groups):
         raise ValueError(
-            f"{type(optimizer).__name__} samples by the gradient of the energy, n times that of the mean loss which "
-            "fit takes: at temperature 1 its draws would be sqrt(n) times too far apart. Use "
-            "bnnlib.train.sample(model, data, sampler=...)."
+            f"{type(optimizer).__name__} takes the gradient of the energy, n times that of fit's mean loss: "
+            "at temperature 1 its draws would be sqrt(n) times too far apart. Use bnnlib.train.sample(...)."
         )
     if isinstance(optimizer, Sampler) and any(group["temperature"] for group in optimizer.param_groups):
         check_no_posterior(model, optimizer)
@@ -195,39 +183,25 @@ def fit(
     loop.kl_scale, loop.schedule, loop.scheduler = kl_scale, factors, scheduler
     loop.share_kl(minibatch_scheme)
     loop.keyed = keyed
-    loop.max_steps = None if max_steps is None else check_count("max_steps", max_steps)
-    loop.max_seconds = None if max_seconds is None else check_positive("max_seconds", max_seconds)
     if validation is not None:
         loop.validation = Validation(validation, validation_draws, loop.batches.size or 1024, loss)
-    if scheduler:
-        _check_scheduler(scheduler, optimizer, loop.validation is not None)
+    if scheduler and scheduler.optimizer is not optimizer:
+        raise ValueError(
+            "the scheduler is of another optimizer, and would change nothing here. Make it from the one that fit gets."
+        )
+    if isinstance(scheduler, ReduceLROnPlateau) and validation is None:
+        raise ValueError("ReduceLROnPlateau goes by the validation loss, but there is none. Give validation=(x, y).")
     try:
-        return loop.go(epochs, progress)
+        return loop.go(epochs, progress, max_steps, max_seconds)
     finally:
         if factors is not None:
             loop.put_back_rates()
 
 
 def _adam(model: nn.Module, fused: bool) -> torch.optim.Adam:
-    parameters = list(model.parameters())
-    fused = fused and all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
-    return torch.optim.Adam(parameters, lr=1e-3, fused=fused or None)
-
-
-_BY_STEP = (OneCycleLR, CyclicLR)  # they count steps, as their documentation has it
-
-
-def _check_scheduler(scheduler: LRScheduler, optimizer: torch.optim.Optimizer, validated: bool) -> None:
-    if scheduler.optimizer is not optimizer:
-        raise ValueError(
-            "the scheduler is of another optimizer, so that it would change nothing here. Make it from the optimizer "
-            "that fit gets."
-        )
-    if isinstance(scheduler, ReduceLROnPlateau) and not validated:
-        raise ValueError(
-            "ReduceLROnPlateau goes by the validation loss, but there is none. Give validation=(x, y), or another "
-            "scheduler."
-        )
+    # on a CPU its fused sweep over the weights takes less than half the time
+    fused = fused and all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in model.parameters())
+    return torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused or None)
 
 
 class _Descent(Loop):
@@ -290,25 +264,21 @@ class _Descent(Loop):
         kl = float(kl_divergence(self.run.model).detach()) if self.bayesian else 0.0
         row = {"kl": kl, "kl_scale": float(self.epoch_kl_scale), "learning_rate": self.rate}
         if self.validation is not None:
-            row["validation_nll"] = self._validated(self.validation)
+            seed = fold(self.noise_seed, _VALIDATION)
+            value = self.validation(self.run.model, lambda x: self.forward(self.in_format(x)), self.device, seed)
+            if not math.isfinite(value):
+                where = f"the validation after epoch {self.run.epoch}"
+                raise DivergedError(self.explain(where, value), where, value)
+            row["validation_nll"] = value
         if isinstance(self.scheduler, ReduceLROnPlateau):
             self.scheduler.step(row["validation_nll"])
         elif self.scheduler is not None and not isinstance(self.scheduler, _BY_STEP):
             self.scheduler.step()
         return row
 
-    def _validated(self, validation: Validation) -> float:
-        seed = fold(self.noise_seed, _VALIDATION)
-        value = validation(self.run.model, lambda x: self.forward(self.in_format(x)), self.device, seed)
-        if not math.isfinite(value):
-            where = f"the validation after epoch {self.run.epoch}"
-            raise DivergedError(self.explain(where, value), where, value)
-        return value
-
     def memory(self) -> dict[str, Any]:
         own: dict[str, Any] = {"rate": self.rate, "scheduled": self.schedule is not None}
-        if not callable(self.kl_scale):
-            own["kl_scale"] = float(self.kl_scale)
+        own |= {} if callable(self.kl_scale) else {"kl_scale": float(self.kl_scale)}
         return own if self.scheduler is None else own | {"scheduler": self.scheduler.state_dict()}
 
     def recall(self, state: dict[str, Any]) -> None:
@@ -330,6 +300,5 @@ class _Descent(Loop):
     def explain(self, where: str, value: float) -> str:
         return (
             f"the loss is {value} in {where}, at learning rate {self.rate:g}. Lower the learning rate, check the data "
-            "and the targets for NaN, or start from smaller initial weights. The last checkpoint, if there is one, is "
-            "from before."
+            "and the targets for NaN, or start from smaller weights. A checkpoint, if there is one, is from before."
         )

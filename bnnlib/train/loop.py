@@ -2,7 +2,6 @@
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
-from bnnlib._checks import DivergedError, check_count, check_generator
+from bnnlib._checks import DivergedError, check_count, check_generator, check_positive
 from bnnlib._devices import default_generator
 from bnnlib._noise import new_seed, use_generator
 from bnnlib._overrides import stepping
@@ -28,12 +27,11 @@ from bnnlib.train.checks import (
     check_mean,
     check_optimizer,
     check_pairing,
-    check_same_run,
     naming_dtypes,
     of_no_label,
-    settings_of,
     warn_of_sums,
 )
+from bnnlib.train.resume import resume, save, settings_of
 
 _ROOM = 1024  # losses that fit at first where nobody knows the number of batches
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
@@ -42,15 +40,13 @@ _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look
 class Loop:
     """Batches in random order, losses that must stay finite, callbacks, checkpoint, resume and Ctrl-C; as for `fit`.
 
-    A subclass writes `step` and `explain`, and may write `start_epoch` and `row`. In a step `mean_loss` is the loss
-    after a forward pass, which is recorded before anything is done with it, and `done` steps of the epoch are complete.
+    A subclass writes `step` and `explain`, and may write `start_epoch`, `row`, `memory` and `recall`. `mean_loss` is
+    recorded before anything is done with it, and `done` steps of the epoch are complete.
     """
 
     _first_step = -1  # of this run, whose layers are watched
     plain = True  # whether the model returned a tensor there
     keyed = False  # whether a step's noise comes by key
-    max_steps: int | None = None
-    max_seconds: float | None = None
 
     def __init__(
         self,
@@ -76,41 +72,28 @@ class Loop:
         self.device = next(model.parameters()).device
         self.generator = default_generator(self.device) if generator is None else generator
         # PyTorch's own, from which dropout and transforms draw whatever the run has; a device may show none
-        self._global = [torch.default_generator]
+        self.global_generators = [torch.default_generator]
         if self.device.type != "cpu":
             with suppress(ValueError):
-                self._global.append(default_generator(self.device))
+                self.global_generators.append(default_generator(self.device))
         self.batches = batches_of(data, batch_size, self.device, shuffle_generator, self.generator)
-        self.num_data = self._observations(num_data)
-        self.run, self.loss, self.augment, self.autocast = Run(model, optimizer), loss, augment, autocast
-        self.channels_last = channels_last
+        self.num_data = self.batches.observations(num_data)
+        self.run, self.loss, self.augment = Run(model, optimizer), loss, augment
+        self.autocast, self.channels_last = autocast, channels_last
         self.checkpoint = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         self.callbacks = check_callbacks(model, callbacks)
         self.initial_rates = [group["lr"] for group in optimizer.param_groups]
         self.settings = settings_of(model)
         self.losses = torch.zeros(self.batches.number or _ROOM, device=self.device)
         self.done = 0  # steps of the epoch under way
-        # The order takes its numbers from the same generator, and is the same for a network without noise if the seed
-        # of the noise only looks at the number that comes next. Where the order has another, the seed takes its own, or
-        # the next run would have this noise again.
+        # The seed of the noise only looks at the number that comes next, which the order takes: so that is the one of a
+        # network without noise. Where the order has another generator, the next run would have this noise again.
         before = self.generator.get_state()
         self.noise_seed = new_seed(self.generator)
         if not self.batches.own_order:
             self.generator.set_state(before)
         passes = (m.training_pass for m in model.modules() if isinstance(m, StochasticLayer))
         self._passes = [source for source in dict.fromkeys(passes) if source is not None]
-
-    def _observations(self, given: int | None) -> int:
-        if given is not None:
-            return check_count("num_data", given)
-        if self.batches.rows is None:
-            raise ValueError(
-                "the data set of the loader has no length or gives whole batches (batch_size=None), so that nobody "
-                "knows how many observations there are. Give num_data, the rows that an epoch is about."
-            )
-        if self.batches.doubt:
-            warnings.warn(self.batches.doubt, stacklevel=4)  # where fit or sample is called
-        return self.batches.rows
 
     def start_epoch(self) -> None:
         """Set what holds for the epoch `run.epoch`; called again where a run resumes in its middle."""
@@ -128,7 +111,7 @@ class Loop:
         raise NotImplementedError
 
     def outputs(self, x: Tensor) -> Tensor:
-        """The model's outputs for a batch, in the loss's precision."""
+        """The model's outputs for a batch of training."""
         model = self.run.model
         with ExitStack() as stack:
             for training_pass in self._passes:
@@ -136,6 +119,14 @@ class Loop:
             if self.run.step == self._first_step:
                 stack.enter_context(noticing_uncalled(model, sampling_layers(model)))
             return self.forward(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The model alone, under `autocast` where that is asked for; its outputs are in the loss's precision."""
+        if self.autocast is None:
+            return self.run.model(x)
+        with torch.autocast(x.device.type, self.autocast):
+            # indices and masks beside them stay what they are
+            return tree_map_only(Tensor, lambda t: t.float() if t.is_floating_point() else t, self.run.model(x))
 
     def mean_loss(self, x: Tensor, y: Tensor) -> Tensor:
         """The loss of a batch, on record."""
@@ -145,19 +136,6 @@ class Loop:
             check_pairing(self.loss, outputs, y)
             warn_of_sums(self.loss, outputs, y, stacklevel=7)  # where fit or sample is called
         loss, self._targets = self.loss(outputs, y), y
-        self.record(loss)
-        return loss
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The model alone, under `autocast` where that is asked for."""
-        if self.autocast is None:
-            return self.run.model(x)
-        with torch.autocast(x.device.type, self.autocast):
-            # indices and masks beside them stay what they are
-            return tree_map_only(Tensor, lambda t: t.float() if t.is_floating_point() else t, self.run.model(x))
-
-    def record(self, loss: Tensor) -> None:
-        """Take the batch's loss."""
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             given = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
             raise ValueError(
@@ -171,16 +149,21 @@ class Loop:
             self._check(self.done)
         elif self.done % _CHECK_EVERY == _CHECK_EVERY - 1:
             self._check(self.done + 1 - _CHECK_EVERY)
+        return loss
 
-    def go(self, epochs: int | None, progress: bool) -> Run:
+    def go(
+        self, epochs: int | None, progress: bool, max_steps: int | None = None, max_seconds: float | None = None
+    ) -> Run:
         """Resume, and run until `epochs` epochs are complete, a budget is spent or a callback stops the run."""
-        if epochs is None and self.max_steps is None and self.max_seconds is None:
+        if epochs is None and max_steps is None and max_seconds is None:
             raise ValueError("nothing says when the run ends: give epochs, max_steps or max_seconds.")
         epochs = None if epochs is None else check_count("epochs", epochs)
+        self.max_steps = None if max_steps is None else check_count("max_steps", max_steps)
+        self.max_seconds = None if max_seconds is None else check_positive("max_seconds", max_seconds)
         run = self.run
         if self.channels_last and self.batches.images:
             run.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # PyTorch's stub has it not
-        self._resume()
+        resume(self)
         self._first_step = run.step
         self._begun = time.monotonic() - run.seconds
         self._modules = frozenset(run.model.modules())
@@ -202,7 +185,7 @@ class Loop:
                     last = run.history[-1]
                     bar.update(1)
                     bar.set_postfix(nll=f"{last['nll']:.4f}", lr=f"{last['learning_rate']:.3g}", refresh=False)
-                self._save()
+                save(self)
             run.stopped = run.stopped or self._spent()
             for callback in self.callbacks:
                 if isinstance(callback, Callback):  # pruners and priors have only what they need of one
@@ -227,7 +210,7 @@ class Loop:
                 keys.take()
             self.done += 1
             run.step += 1
-            self._look_at_clock()
+            run.seconds = time.monotonic() - self._begun
             for callback in self.callbacks:
                 callback.on_step(run)
             if self.done != number:
@@ -246,11 +229,8 @@ class Loop:
         self._pause(interrupted)
         return True
 
-    def _look_at_clock(self) -> None:
-        self.run.seconds = time.monotonic() - self._begun
-
     def _over(self) -> bool:
-        self._look_at_clock()
+        self.run.seconds = time.monotonic() - self._begun
         return self.run.stopped is not None or self._spent() is not None
 
     def _spent(self) -> str | None:
@@ -284,36 +264,9 @@ class Loop:
     def _pause(self, interrupted: threading.Event) -> None:
         # a stream is found again at the end of an epoch alone, and what Ctrl-C leaves is the last of these
         if interrupted.is_set() or (self.checkpoint and (self.checkpoint.due() or not self.batches.exact)):
-            self._save()
+            save(self)
         if interrupted.is_set():
             raise KeyboardInterrupt
-
-    def _save(self) -> None:
-        if self.checkpoint is None or (self.done and not self.batches.exact):
-            return
-        run = self.run
-        state = {
-            "rows": self.batches.rows,
-            "batch_size": self.batches.size,
-            "model": run.model.state_dict(),
-            "optimizer": run.optimizer.state_dict(),
-            "optimizer_class": type(run.optimizer).__name__,
-            "initial_rates": self.initial_rates,
-            "settings": [self.settings, settings_of(run.model)],
-            "generator": self.generator.get_state(),
-            "global": [generator.get_state() for generator in self._global],
-            "epoch": run.epoch,
-            "step": run.step,
-            "seconds": run.seconds,
-            "stopped": run.stopped,
-            "noise_seed": self.noise_seed,
-            "history": run.history,
-            "batches": self.batches.state_dict(),
-            "done": self.done,
-            "losses": self.losses,
-            "callbacks": [callback.state_dict() for callback in self.callbacks],
-        }
-        self.checkpoint.save(state | self.memory())
 
     def memory(self) -> dict[str, Any]:
         """What a checkpoint keeps beside what all loops have."""
@@ -321,32 +274,3 @@ class Loop:
 
     def recall(self, state: dict[str, Any]) -> None:
         """Take over what `memory` gave."""
-
-    def _resume(self) -> None:
-        state = self.checkpoint.load() if self.checkpoint else None
-        if state is None:
-            return
-        given = {"rows": self.batches.rows, "batch_size": self.batches.size, "callbacks": len(self.callbacks)}
-        stored = {"rows": state["rows"], "batch_size": state["batch_size"], "callbacks": len(state["callbacks"])}
-        if given != stored:
-            raise ValueError(
-                f"the checkpoint is of a run with {stored}, but this one has {given}: it cannot go on from there. "
-                "Use the same data, batch size and callbacks, or another checkpoint file."
-            )
-        run = self.run
-        check_same_run(run, state, self.settings, self.initial_rates)
-        run.model.load_state_dict(state["model"])
-        self.settings = state["settings"][0] if "settings" in state else settings_of(run.model)
-        run.optimizer.load_state_dict(state["optimizer"])
-        self.initial_rates = list(state["initial_rates"])
-        self.generator.set_state(state["generator"])
-        run.epoch, run.step, run.history = state["epoch"], state["step"], list(state["history"])
-        self.batches.load_state_dict(state["batches"])
-        for generator, numbers in zip(self._global, state.get("global", ()), strict=False):  # older ones have none
-            generator.set_state(numbers)
-        self.done, self.losses = state["done"], state["losses"].to(self.device)
-        run.seconds, run.stopped = state["seconds"], state["stopped"]
-        self.noise_seed = state["noise_seed"]
-        self.recall(state)
-        for callback, memory in zip(self.callbacks, state["callbacks"], strict=True):
-            callback.load_state_dict(memory)

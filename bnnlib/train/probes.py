@@ -22,29 +22,17 @@ def _asked(loss: Loss, outputs: Tensor, y: Tensor) -> float:
         return float(loss(outputs.clone(), y.clone()))  # it may change what it is given
 
 
-def _probe(shape: torch.Size, device: torch.device) -> Tensor:
-    """Outputs between -1 and 1 of which no two rows or columns are alike."""
-    return torch.arange(math.prod(shape), dtype=torch.float64, device=device).sin().view(shape)
-
-
-def _widened(y: Tensor) -> Tensor:
-    return y.double() if y.is_floating_point() else y
-
-
 def pairs_all(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
-    """Whether a loss depends on targets, but for no outputs on which belong to which row.
-
-    A copy of it is asked where `deepcopy` makes one, as it does of a module.
-    """
+    """Whether a loss, or the copy that `deepcopy` makes, depends on targets, but not on which belong to which row."""
     try:
         loss = copy.deepcopy(loss)
-        up = _widened(y).sort(dim=0).values
+        up = (y.double() if y.is_floating_point() else y).sort(dim=0).values
         same_number = outputs.numel() == y.numel()
         if same_number:
             ramp = torch.linspace(-1, 1, len(y), dtype=torch.float64, device=y.device)
             ramp = ramp.view(-1, *[1] * (y.dim() - 1)).expand_as(up)
-        else:
-            ramp = _probe(outputs.shape, y.device)
+        else:  # no two rows or columns are alike
+            ramp = torch.arange(outputs.numel(), dtype=torch.float64, device=y.device).sin().view(outputs.shape)
         looks = False
         # The targets themselves are outputs which differ enough on any scale. A link squeezes or explodes them, but not
         # numbers around 0; what takes the logarithm needs positive ones, and the model's own ones fit any loss.
@@ -81,10 +69,7 @@ def _keeps_nothing(value: Any) -> bool:
 
 
 def adds_up(loss: Loss, outputs: Tensor, y: Tensor) -> bool:
-    """Whether a loss is twice as large for all rows twice.
-
-    Modules are asked as copies, and functions whose parts keep nothing; others may.
-    """
+    """Whether a loss is twice as large for all rows twice: modules as copies, and functions that keep nothing."""
     try:
         if not isinstance(loss, nn.Module) and not _keeps_nothing(loss):
             return False

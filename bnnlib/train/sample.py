@@ -1,8 +1,4 @@
-"""Sampling from a network's posterior with mini-batches: the loop around the samplers of `bnnlib.sampling`.
-
-It minimizes nothing. The order within a step is that of Algorithm 1 of Deng, Zhang, Liang and Lin (2019): sample the
-weights, move the prior by stochastic approximation, prune.
-"""
+"""Sampling from a network's posterior with mini-batches, in the order of Algorithm 1 of Deng et al. (2019)."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -52,20 +48,18 @@ def sample(
     """Run a chain whose energy is num_data * mean loss + the prior's, equation (aeb-posterior), on mini-batches.
 
     A step: energy and gradient on a batch, the prior's gradient, `sampler.step()`, `prior.update()`, the callbacks in
-    their order (a pruner among them), and the draw that goes to the store.
+    their order (a pruner among them), and the draw that goes to the store: Algorithm 1 of Deng et al. (2019).
 
     Args:
         model: what is sampled, in `train()` mode; afterwards it holds the last state of the chain.
         data: tensors, a data set or a loader, as for `fit`.
         sampler: over the model's parameters, an `SGLD` or `SGHMC` of `bnnlib.sampling`. Its generator draws the
             noise.
-        epochs, max_steps: to reach in total, whichever is first; a run that resumes at epoch 30 of 80 does 50 more.
-        batch_size: rows in a step; the last batch of an epoch may be smaller. A loader has its own.
+        epochs, max_steps, batch_size: as for `fit`.
         prior: gets `add_gradient_()` and `update()` in each step; in regression with the batch's scaled residuals at
             the new weights, which cost a second forward pass, where it learns sigma.
         num_data: N of the energy, by default the rows of the data.
-        loss: as for `fit`, so that N times it is the negative log-likelihood of the data; a noise variance that does
-            not fit the data makes the posterior too wide or too narrow.
+        loss: as for `fit`, so that N times it is the negative log-likelihood of the data.
         store: is offered every `thin`-th state after the first `burn_in` iterations.
         burn_in, thin: in iterations (steps, not epochs).
         lr_schedule, temperature_schedule: functions of the iteration k = 1, 2, ..., as in `bnnlib.sampling.schedules`;
@@ -94,11 +88,10 @@ def sample(
 
     Example:
         >>> from bnnlib.sampling import SGHMC, SampleStore
-        >>> x = torch.randn(256, 5)
-        >>> y, model, store = x[:, :1].clone(), torch.nn.Linear(5, 1), SampleStore(max_samples=50)
+        >>> x, model, store = torch.randn(256, 5), torch.nn.Linear(5, 1), SampleStore(max_samples=50)
         >>> sampler = SGHMC(model.parameters(), lr=1e-4)
         >>> nll = lambda o, y: (o - y).square().sum(-1).mean() / (2 * 0.1**2)
-        >>> run = sample(model, (x, y), sampler=sampler, epochs=5, batch_size=64, loss=nll, store=store)
+        >>> run = sample(model, (x, x[:, :1]), sampler=sampler, epochs=5, batch_size=64, loss=nll, store=store)
         >>> run.step, len(store)
         (20, 20)
     """
@@ -135,9 +128,8 @@ def sample(
     )
     loop.prior = prior
     check_observations(loop.num_data, prior)
-    loop.max_steps = None if max_steps is None else check_count("max_steps", max_steps)
     loop.schedules = {"lr": lr_schedule, "temperature": temperature_schedule}
-    return loop.go(epochs, progress)
+    return loop.go(epochs, progress, max_steps)
 
 
 class _Rows(Callback):
@@ -221,8 +213,7 @@ class _Chain(Loop):
     def explain(self, where: str, value: float) -> str:
         group = self.run.optimizer.param_groups[0]
         return (
-            f"the chain has diverged at step size lr = {group['lr']:g}, temperature {group['temperature']:g}: "
-            f"the loss is {value} in {where}. Lower lr, which multiplies the gradient of the energy "
-            f"(lr * num_data = {group['lr'] * self.num_data:g} is the learning rate of the mean loss), start from "
-            "a trained network, or check the data for NaN. The last checkpoint, if there is one, is from before."
+            f"the chain has diverged at step size lr = {group['lr']:g}, temperature {group['temperature']:g}: the loss "
+            f"is {value} in {where}. Lower lr (lr * num_data = {group['lr'] * self.num_data:g} is the learning rate of "
+            "the mean loss), start from a trained network, or check the data for NaN."
         )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,8 @@ class Validation:
     def __init__(self, data: Data, draws: int, size: int, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.draws, self.loss, self.size = check_count("validation_draws", draws), loss, size
         self.data = data if isinstance(data, DataLoader | Dataset) else checked_pair(data)
-        self.average, self.size_of, self.unseen = _averages(loss), label_weights(loss), True
+        self.average, self.size_of = _AVERAGES.get(kind_of(loss), _MEAN), label_weights(loss)
+        self.unseen = True
 
     def _blocks(self, device: torch.device) -> Iterator[Pair]:
         if isinstance(self.data, tuple):
@@ -49,17 +50,13 @@ class Validation:
         if layers and self.draws > 1:
             raise TypeError(
                 f"the model returned {type(output).__name__}, but a validation averages outputs over {self.draws} "
-                "draws, which needs one tensor. Give validation_draws=1, leave `validation` out and measure in a "
-                "callback, or let the model return a tensor."
+                "draws, which needs one tensor. Give validation_draws=1, or let the model return a tensor."
             )
         return output
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, forward: Callable[[Tensor], Tensor], device: torch.device, seed: int) -> float:
-        """The mean loss over the rows; equal seeds are equal draws, and the same ones for all rows.
-
-        Over the labels that count, by their weights, where the loss is PyTorch's for classes.
-        """
+        """The mean loss over the rows, or the labels that count; equal seeds are equal draws, the same for all rows."""
         total, rows, sizes = 0.0, 0, 0.0
         generator = torch.Generator(device)
         # a loader takes a number from PyTorch's generator, which may be that of the training
@@ -90,55 +87,26 @@ class Validation:
         return total / sizes
 
 
-class _Outputs:
-    """The mean of the outputs: what a loss for numbers is about."""
+class _Average(NamedTuple):
+    """How draws are averaged: what is taken of a draw's outputs, the sum of two, and what the total of all becomes."""
 
-    def of(self, outputs: Tensor) -> Tensor:
-        return outputs
-
-    def add(self, total: Tensor, output: Tensor) -> Tensor:
-        return total + output
-
-    def end(self, total: Tensor, draws: int) -> Tensor:
-        return total / draws
+    of: Callable[[Tensor], Tensor]
+    add: Callable[[Tensor, Tensor], Tensor]
+    end: Callable[[Tensor, int], Tensor]
 
 
-class _LogProbabilities(_Outputs):
-    """The log of the mean probability, from log probabilities."""
-
-    def add(self, total: Tensor, output: Tensor) -> Tensor:
-        return torch.logaddexp(total, output)
-
-    def end(self, total: Tensor, draws: int) -> Tensor:
-        return total - math.log(draws)
-
-
-class _Classes(_LogProbabilities):
-    """The same from logits; log probabilities are logits too."""
-
-    def of(self, outputs: Tensor) -> Tensor:
-        return torch.log_softmax(outputs, dim=min(1, outputs.dim() - 1))
-
-
-class _Binary(_LogProbabilities):
-    """The logit of the mean probability, from logits."""
-
-    def of(self, outputs: Tensor) -> Tensor:
-        return torch.stack([F.logsigmoid(outputs), F.logsigmoid(-outputs)])
-
-    def end(self, total: Tensor, draws: int) -> Tensor:
-        return total[0] - total[1]
-
-
-_AVERAGES: dict[Any, type[_Outputs]] = {
-    F.cross_entropy: _Classes,
-    nn.CrossEntropyLoss: _Classes,
-    F.nll_loss: _LogProbabilities,
-    nn.NLLLoss: _LogProbabilities,
-    F.binary_cross_entropy_with_logits: _Binary,
-    nn.BCEWithLogitsLoss: _Binary,
+_MEAN = _Average(lambda outputs: outputs, torch.add, lambda total, draws: total / draws)  # for losses of numbers
+# the log of the mean probability, from log probabilities, and from logits: log probabilities are logits too
+_LOG = _Average(lambda outputs: outputs, torch.logaddexp, lambda total, draws: total - math.log(draws))
+_CLASSES = _LOG._replace(of=lambda outputs: torch.log_softmax(outputs, dim=min(1, outputs.dim() - 1)))
+# the logit of the mean probability, from logits
+_BINARY = _Average(
+    lambda outputs: torch.stack([F.logsigmoid(outputs), F.logsigmoid(-outputs)]),
+    torch.logaddexp,
+    lambda total, draws: total[0] - total[1],
+)
+_AVERAGES: dict[Any, _Average] = {
+    **dict.fromkeys((F.cross_entropy, nn.CrossEntropyLoss), _CLASSES),
+    **dict.fromkeys((F.nll_loss, nn.NLLLoss), _LOG),
+    **dict.fromkeys((F.binary_cross_entropy_with_logits, nn.BCEWithLogitsLoss), _BINARY),
 }
-
-
-def _averages(loss: Any) -> _Outputs:
-    return _AVERAGES.get(kind_of(loss), _Outputs)()

@@ -31,9 +31,8 @@ def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
 
     Example:
         >>> import os, tempfile
-        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_compressed(compress(network, torch.randn(2, 3)), f"{folder}/network.pt")
+        ...     save_compressed(compress(torch.nn.Linear(3, 4), torch.randn(2, 3)), f"{folder}/network.pt")
         ...     print(os.listdir(folder))
         ['network.pt']
     """
@@ -83,12 +82,11 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
 
     Example:
         >>> import tempfile
-        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
-        >>> small, x = compress(network, torch.randn(2, 3)), torch.randn(2, 3)
+        >>> network, x = torch.nn.Linear(3, 4).eval(), torch.randn(2, 3)
+        >>> small = compress(network, x)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_compressed(small, f"{folder}/network.pt")
-        ...     again = load_compressed(f"{folder}/network.pt", network)
-        >>> torch.equal(again(x), small(x))
+        ...     torch.equal(load_compressed(f"{folder}/network.pt", network)(x), small(x))
         True
     """
     entries, state = read_tensors(path, FORMAT, "save_compressed")
@@ -106,31 +104,25 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
             "from, with its noise on units where a batch norm has taken the place of noise."
         )
     for name, entry in plan.items():
-        given = list(sizes_of(layers[name]))
-        own = entry["sizes"]
-        own = [own[2], own[1]] if entry["type"] == SelectedLinear.__name__ else own
-        before = entry.get("full", own)
+        given, own = list(sizes_of(layers[name])), entry["sizes"]
+        before = entry.get("full", [own[2], own[1]] if entry["type"] == SelectedLinear.__name__ else own)
         if before != given:
             raise ValueError(
                 f"{path} is of another network than this {type(template).__name__}: before it was compressed, "
-                f"{name or 'the model'} had {_sizes(before)}, and here {layers[name]} has {_sizes(given)}. Give the "
-                "architecture it was compressed from."
+                f"{name or 'the model'} had {_sizes(before)}, and here {layers[name]} has {_sizes(given)}."
             )
     try:
         for name, entry in plan.items():
             weight = state.get(f"{name}.weight" if name else "weight")
-            model = replace_module(
-                model, name, _layer(entry, layers[name]).to(None if weight is None else weight.dtype)
-            )
+            new = _layer(entry, layers[name])
+            model = replace_module(model, name, new if weight is None else new.to(weight.dtype))
         model.load_state_dict(state)
         if kinds := {values.dtype for values in state.values() if values.is_floating_point()}:
             model = model.to(kinds.pop()) if len(kinds) == 1 else model
     except (ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is of another network than this {type(template).__name__}: {error}") from error
     for name, module in model.named_modules():
-        if isinstance(module, SelectedLinear) and not bool(
-            (0 <= module.index).all() & (module.index < module.features).all()
-        ):
+        if isinstance(module, SelectedLinear) and ((module.index < 0) | (module.index >= module.features)).any():
             raise ValueError(f"{path} is damaged: {name} picks inputs outside its {module.features} features.")
     return model.eval()
 

@@ -8,7 +8,7 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
-from bnnlib.pruning.compress.graph import Layer, Modules, kind, layer_of, module_of, tensor_shape, trace
+from bnnlib.pruning.compress.graph import Layer, Modules, kind, module_of, tensor_shape, trace
 from bnnlib.pruning.compress.layers import SelectedLinear, activated, replace_module, running_statistics
 
 
@@ -34,7 +34,7 @@ def fold_noise(model: nn.Module, example: Tensor) -> nn.Module:
 
 def _fold(node: fx.Node, modules: Modules) -> nn.Module | None:
     """Move the factors of a noise layer; what has to stand in its place, if anything."""
-    noise, size = cast(StructuredBayesianPruning, module_of(node, modules)), tensor_shape(node)
+    noise, size = module_of(node, modules), tensor_shape(node)
     factor, axis = noise.selected().detach(), noise.dim % len(size)
     if axis not in (1, len(size) - 1):
         raise ValueError(
@@ -76,8 +76,8 @@ def _readers(node: fx.Node, axis: int, modules: Modules) -> list[tuple[Layer, in
     """The layers that read the units, each with the places that a unit takes there; None if anything else does."""
     readers: list[tuple[Layer, int]] = []
     for user, what in _users(node, modules):
-        if what == "layer" and _fits(layer_of(user, modules), axis, len(tensor_shape(node))):
-            readers.append((layer_of(user, modules), 1))
+        if what == "layer" and _fits(module_of(user, modules), axis, len(tensor_shape(node))):
+            readers.append((module_of(user, modules), 1))
         elif _passes(what, axis) and (further := _readers(user, axis, modules)) is not None:
             places = math.prod(tensor_shape(node)[2:]) if what == "flatten" else 1
             readers += [(layer, places * repeat) for layer, repeat in further]
@@ -93,7 +93,7 @@ def _maker(node: fx.Node, axis: int, modules: Modules) -> Layer | None:
         return None
     what = kind(source, modules)
     if what == "layer":
-        layer = layer_of(source, modules)
+        layer = module_of(source, modules)
         takes = layer.weight is not None and not activated(layer)  # an activation stands behind the weight
         return layer if takes and _fits(layer, axis, len(tensor_shape(source))) else None
     if not _passes(what, axis) or (what == "flatten" and tensor_shape(source)[1] != tensor_shape(source.args[0])[1]):

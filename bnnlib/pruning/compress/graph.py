@@ -59,8 +59,7 @@ def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Mod
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TypeError(
             f"the forward pass of {type(model).__name__} cannot be followed with torch.fx on an example of shape "
-            f"{tuple(example.shape)}: {first.rstrip('.')}. Check that model(example) runs, and that the forward pass "
-            "does not branch on values or shapes of tensors."
+            f"{tuple(example.shape)}: {first.rstrip('.')}. It must run, and not branch on values or shapes of tensors."
         ) from error
     modules = dict(model.named_modules())
     called = [node.target for node in graph.nodes if node.op == "call_module"]
@@ -100,14 +99,9 @@ def tensor_shape(node: Any) -> tuple[int, ...]:
     return cast(tuple[int, ...], shape(node))
 
 
-def module_of(node: fx.Node, modules: Modules) -> nn.Module:
+def module_of(node: fx.Node, modules: Modules) -> Any:
     """The module that a "call_module" node calls."""
     return modules[str(node.target)]
-
-
-def layer_of(node: fx.Node, modules: Modules) -> Layer:
-    """The module that a node of kind "layer" calls."""
-    return cast(Layer, module_of(node, modules))
 
 
 def kind(node: fx.Node, modules: Modules) -> str:
@@ -143,7 +137,7 @@ def kind(node: fx.Node, modules: Modules) -> str:
         return "elementwise"
     if target in _POOL_CALLS or (target in (torch.mean, "mean") and _keeps_channels(node)):
         return "pool"
-    if target is operator.getitem and _cuts_positions(node.args[1]):
+    if _behind(node) == {slice}:
         return "pool"  # of single positions
     if target == "contiguous" or (target is F.dropout and not _argument(node, 2, "training", True)):
         return "same"
@@ -155,7 +149,7 @@ def kind(node: fx.Node, modules: Modules) -> str:
     ):
         return "flatten" if _flattens(before, after) else "other"
     follows = target in _SHAPES or (target in _SIZES and _computed_channels(node))
-    if (follows or (target is operator.getitem and _adds_ends(node.args[1]))) and len(before) > 1:
+    if (follows or _behind(node) == {type(None)}) and len(before) > 1:
         return "reshape" if before[:2] == after[:2] else "other"
     return "other"
 
@@ -196,16 +190,11 @@ def _module_kind(module: nn.Module, node: fx.Node) -> str:
     return "flatten" if flat else "other"
 
 
-def _cuts_positions(index: Any) -> bool:
-    """Whether an index takes all rows and channels, and slices of what comes behind."""
-    slices = isinstance(index, tuple) and all(isinstance(part, slice) for part in index)
-    return slices and len(index) > 2 and index[:2] == (slice(None), slice(None))
-
-
-def _adds_ends(index: Any) -> bool:
-    """Whether an index takes everything and adds dimensions behind: `[:, :, None, None]`."""
-    whole = isinstance(index, tuple) and len(index) > 2 and index[:2] == (slice(None), slice(None))
-    return whole and all(part is None for part in index[2:])
+def _behind(node: fx.Node) -> set[type]:
+    """The kinds of what an index has behind all rows and channels, `[:, :, ...]`; none where it is no such index."""
+    index: Any = node.args[1] if node.target is operator.getitem else None
+    whole = isinstance(index, tuple) and index[:2] == (slice(None), slice(None))
+    return {type(part) for part in index[2:]} if whole else set()
 
 
 def _flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:

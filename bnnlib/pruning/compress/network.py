@@ -1,8 +1,4 @@
-"""Physical compression: a network without its dead units, smaller in memory, on disk and in time.
-
-A mask of zeros makes a network neither smaller nor faster. Here units that are 0 for every input, and units that nobody
-reads, leave the network for good; what is left are ordinary PyTorch layers with fewer channels.
-"""
+"""Physical compression: a network without its dead units, smaller in memory, on disk and in time."""
 
 import contextlib
 import copy
@@ -14,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib._checks import check_probability
+from bnnlib._overrides import evaluating
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, give_hooks, selected_weights
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
@@ -38,10 +35,10 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
 
     Linear layers, 2-d convolutions and batch norm are made smaller, and depthwise convolutions of as many outputs as
     inputs. Units also go through dropout, activations (`nn.PReLU` with one slope), 2-d pooling, flatten, sums and
-    products. All else stays as it is, with every unit that it reads or makes: transposed, 1-d, 3-d and other grouped
-    convolutions, recurrent layers, attention, embeddings, group, instance and layer norm, a PReLU with a slope for each
-    channel, upsampling, softmax, concatenation; `blocked_units` says which units those are. A layer of which nothing is
-    left keeps one unit, which nobody reads, so that the shapes stay valid: `compression_report` lists it under "cut".
+    products. All else stays as it is, with every unit that it reads or makes: other convolutions, recurrent layers,
+    attention, embeddings, other normalization, upsampling, softmax, concatenation; `blocked_units` says which units
+    those are. A layer of which nothing is left keeps one unit, so that the shapes stay valid: `compression_report`
+    lists it under "cut".
 
     Args:
         model: any network with zeros: from Structured Bayesian Pruning, a spike-and-slab posterior, group lasso, masks
@@ -49,38 +46,37 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
             and need not be in eval().
         example: inputs (n, ...) as the network gets them, on its device; one row is enough.
         select_below: a linear layer with zero columns that cannot go as units (inputs of the network, single positions
-            of a channel after flatten) picks its inputs (`SelectedLinear`) if it reads at most this share of them.
-            Above that the zeros stay: picking would take longer than multiplying by them. 1 always picks.
+            of a channel after flatten) picks its inputs (`SelectedLinear`) if it reads at most this share of them: then
+            that is faster than multiplying by zeros. 1 always picks.
 
     Returns:
         The network in eval mode, with the names of its layers as they were; layers of noise are gone.
 
     Raises:
-        TypeError: a layer draws at random and has no deterministic form here, or is of a class of your own with another
-            forward pass, a layer that could be made smaller runs more than once, a module is compiled, or the forward
-            pass cannot be followed; the message names it.
+        TypeError: a layer draws at random and has no other form here, has a forward pass of its own, or could be made
+            smaller but runs more than once, a module is compiled, or the forward pass cannot be followed.
         ValueError: example has no rows, or weights are computed by a hook or parametrization.
         RuntimeError: the compressed network computes something else, which is a defect.
 
     Example:
         >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
-        >>> with torch.no_grad():
-        ...     network[2].weight[:, :3] = 0.0  # nobody reads three of the four units
-        >>> small = compress(network, torch.randn(2, 3))
-        >>> small[0].out_features
+        >>> network[2].weight.data[:, :3] = 0.0  # nobody reads three of the four units
+        >>> compress(network, torch.randn(2, 3))[0].out_features
         1
     """
     check_probability("select_below", select_below)
-    if example.dim() < 2 or len(example) == 0:
-        raise ValueError(f"example has shape {tuple(example.shape)}, but it must be rows of inputs: (n, ...).")
-    example = example[:2].clone()
+    example = check_example(example)[:2].clone()
     plain = plain_network(model, example)
     small = copy.deepcopy(plain)
     for layer in small.modules():
         if has_rule(layer) and not hasattr(layer, FULL_SIZES):
             setattr(layer, FULL_SIZES, sizes_of(layer))
     units = Units(small, example)
-    _remove(units)
+    cuts = [(reader.layer, reader.outputs.kept(), reader.inputs.kept()) for reader in units.readers]
+    for layer, rows, columns in cuts:
+        keep_units(layer, rows, columns)
+    for follower, value in units.followers:
+        keep_units(follower, value.kept())
     small = _select(small, select_below)
     _check_equal(model, small, example)
     return small
@@ -98,27 +94,29 @@ def blocked_units(model: nn.Module, example: Tensor) -> list[dict[str, Any]]:
         model, example: as for `compress`; the model is not changed.
 
     Returns:
-        Rows {layers, units, off, stay, reasons}, JSON-able, for every set of units that has one that is off. layers:
-        names of what makes them. units, off, stay: how many there are, are off, and stay although they are. reasons:
-        for each reason the number of units that it keeps; one unit may have several.
+        Rows {layers, units, off, stay, reasons}, JSON-able, for every set of units that has one that is off: names of
+        what makes them; how many there are, are off, and stay although they are; and for each reason the number of
+        units that it keeps, of which one may have several.
 
     Raises:
         TypeError, ValueError: as for `compress`.
 
     Example:
         >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Softmax(1), torch.nn.Linear(4, 1)).eval()
-        >>> with torch.no_grad():
-        ...     network[0].weight[:2] = 0.0  # two units are constant, and have their share in the others' softmax
+        >>> network[0].weight.data[:2] = 0.0  # two units are constant, and have their share in the others' softmax
         >>> (row,) = blocked_units(network, torch.randn(2, 3))
-        >>> row["layers"], row["units"], row["off"], row["stay"]
-        (['0'], 4, 2, 2)
-        >>> row["reasons"]
-        {'they go into 1 (Softmax), for which compress has no rule': 2}
+        >>> row["layers"], row["units"], row["off"], row["stay"], row["reasons"]
+        (['0'], 4, 2, 2, {'they go into 1 (Softmax), for which compress has no rule': 2})
     """
+    example = check_example(example)[:2].clone()
+    return list(Units(plain_network(model, example), example).blocked())
+
+
+def check_example(example: Tensor) -> Tensor:
+    """Return inputs (n, ...) of at least one row."""
     if example.dim() < 2 or len(example) == 0:
         raise ValueError(f"example has shape {tuple(example.shape)}, but it must be rows of inputs: (n, ...).")
-    example = example[:2].clone()
-    return list(Units(plain_network(model, example), example).blocked())
+    return example
 
 
 def plain_network(model: nn.Module, example: Tensor) -> nn.Module:
@@ -164,16 +162,12 @@ def _plain_norm(layer: _BatchNorm) -> _BatchNorm:
 def _check_weights(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if hasattr(module, "_orig_mod"):  # of torch.compile, which cannot be followed
-            raise TypeError(
-                f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place, and compile "
-                "what comes out."
-            )
+            raise TypeError(f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place.")
         kinds = (nn.Linear, nn.Conv2d, BayesianLayer)
-        shown = f"{name or 'the model'} is a {type(module).__name__}"
         if isinstance(module, kinds) and not isinstance(module, ParameterPosterior) and "weight" in _computed(module):
             raise ValueError(
-                f"{shown} whose weight is computed, by a pruning hook or weight norm. Make it permanent first, with "
-                "torch.nn.utils.prune.remove(layer, 'weight') or "
+                f"{name or 'the model'} is a {type(module).__name__} whose weight is computed, by a pruning hook or "
+                "weight norm. Make it permanent first, with torch.nn.utils.prune.remove(layer, 'weight') or "
                 "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')."
             )
 
@@ -190,9 +184,7 @@ def _check_layers(model: nn.Module) -> None:
         shown = f"{name or 'the model'} is a {type(module).__name__}"
         if not has_rule(module):
             if isinstance(module, StochasticLayer):
-                raise TypeError(
-                    f"{shown}, which cannot be compressed: it draws at random, and has no deterministic form here."
-                )
+                raise TypeError(f"{shown}, which cannot be compressed: it draws at random, with no other form here.")
             continue
         if isinstance(module, _BatchNorm) and module.running_mean is None:
             raise ValueError(
@@ -210,15 +202,6 @@ def _check_layers(model: nn.Module) -> None:
             owners[parameter] = f"{name}.{key}"
 
 
-def _remove(units: Units) -> None:
-    """Take the units that nobody reads out of the model, in place."""
-    cuts = [(reader.layer, reader.outputs.kept(), reader.inputs.kept()) for reader in units.readers]
-    for layer, rows, columns in cuts:
-        keep_units(layer, rows, columns)
-    for follower, value in units.followers:
-        keep_units(follower, value.kept())
-
-
 def _select(model: nn.Module, select_below: float) -> nn.Module:
     for name, module in list(model.named_modules()):
         if type(module) is nn.Linear:
@@ -232,14 +215,9 @@ def _select(model: nn.Module, select_below: float) -> nn.Module:
 @torch.no_grad()
 def masked_output(model: nn.Module, example: Tensor) -> Any:
     """What a model of any layers computes in eval mode under `selected_weights`; its own modes come back after."""
-    training = {module: module.training for module in model.modules()}
     random = any(isinstance(module, StochasticLayer) for module in model.modules())
-    try:
-        with selected_weights(model) if random else contextlib.nullcontext():
-            return model.eval()(example)
-    finally:
-        for module, mode in training.items():
-            module.training = mode
+    with evaluating(model), selected_weights(model) if random else contextlib.nullcontext():
+        return model(example)
 
 
 @contextlib.contextmanager
@@ -280,6 +258,5 @@ def _check_equal(model: nn.Module, small: nn.Module, example: Tensor) -> None:
         if not difference <= 1e3 * eps * scale:
             raise RuntimeError(
                 f"{called} differs from the masked one by {difference:.3g} on the example. Does its forward pass use a "
-                f"number of channels, draw at random in eval(), or give NaN, or does a hook change what a layer makes? "
-                f"{_DEFECT}"
+                f"number of channels, draw at random in eval() or give NaN, or a hook change a layer? {_DEFECT}"
             )

@@ -43,10 +43,9 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
         RuntimeError: ONNX Runtime computes something else; the file is removed.
 
     Example:
-        >>> import pathlib, tempfile
-        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     export_onnx(network, torch.randn(5, 3), pathlib.Path(folder, "network.onnx")) < 1e-5
+        ...     export_onnx(torch.nn.Linear(3, 4), torch.randn(5, 3), f"{folder}/network.onnx") < 1e-5
         True
     """
     _check(model, example)
@@ -56,8 +55,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
         if not isinstance(output := model(rows[:2]), Tensor):
             raise TypeError(
                 f"{type(model).__name__} returns a {type(output).__name__}, but a file of export_onnx has one output. "
-                "Wrap it in a module that returns the tensor you want; compression_report times the others in PyTorch "
-                "with runtimes=['eager']."
+                "Wrap it in a module that returns the tensor you want; compression_report takes runtimes=['eager']."
             )
     with _quiet(), torch.no_grad():
         torch.onnx.export(

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bnnlib._checks import check_choice, check_count
 from bnnlib.pruning.compress.file import save_compressed
 from bnnlib.pruning.compress.graph import outputs
-from bnnlib.pruning.compress.network import full_precision, masked_output, plain_network
+from bnnlib.pruning.compress.network import check_example, full_precision, masked_output, plain_network
 from bnnlib.pruning.compress.onnx_export import export_onnx, onnx_missing, onnx_runner
 from bnnlib.pruning.compress.timing import paired_medians, rows_for_batch
 
@@ -32,9 +32,8 @@ def compression_report(
 ) -> dict[str, Any]:
     """Measure a network of full size against its compressed form, side by side in one run.
 
-    Full size is the deterministic network without layers of noise, so that the ratios say what a network gains that was
-    never anything but dense. At batch 1 an operation of a small network takes less time than PyTorch needs to start it,
-    so that "eager" gains little; ONNX Runtime has an overhead ten times smaller and shows what the units cost.
+    Full size is the deterministic network without layers of noise. At batch 1 small operations take less time than
+    PyTorch needs to start them, so that "eager" gains little; ONNX Runtime shows what the units cost.
 
     Args:
         model: as given to `compress`; it is not changed.
@@ -61,36 +60,31 @@ def compression_report(
 
     Example:
         >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
-        >>> with torch.no_grad():
-        ...     network[2].weight[:, :3] = 0.0
-        >>> example = torch.randn(2, 3)
-        >>> small = compress(network, example)
-        >>> report = compression_report(network, small, example, batches=[2], repeats=1, runtimes=[])
-        >>> report["parameters"]
+        >>> network[2].weight.data[:, :3] = 0.0
+        >>> small, x = compress(network, torch.randn(2, 3)), torch.randn(2, 3)
+        >>> compression_report(network, small, x, batches=[2], repeats=1, runtimes=[])["parameters"]
         {'before': 21, 'after': 6, 'ratio': 3.5}
     """
     check_count("repeats", repeats)
     batches = [check_count("batches", batch) for batch in batches]
-    if example.dim() < 2 or len(example) == 0:
-        raise ValueError(f"example has shape {tuple(example.shape)}, but it must be rows of inputs: (n, ...).")
-    missing = onnx_missing()
-    runtimes = [check_choice("runtimes", r, RUNTIMES) for r in runtimes or (RUNTIMES[:1] if missing else RUNTIMES)]
-    dense = plain_network(model, example[:2])
+    installed = RUNTIMES[:1] if onnx_missing() else RUNTIMES
+    runtimes = [check_choice("runtimes", runtime, RUNTIMES) for runtime in runtimes or installed]
+    dense = plain_network(model, check_example(example)[:2])
     layers = _layers(dense, compressed)
     with full_precision():
         given, expected = (outputs(masked_output(network, example)) for network in (compressed, model))
     pair = dense, compressed
     latency = []
     if example.is_cuda:
-        latency += [_eager(pair, rows_for_batch(example, batch), repeats) for batch in batches]
+        latency += [_timed("eager", pair, rows_for_batch(example, batch), repeats) for batch in batches]
         pair, example = (copy.deepcopy(dense).cpu(), copy.deepcopy(compressed).cpu()), example.cpu()
     with tempfile.TemporaryDirectory() as folder:
         sizes = _sizes(pair, Path(folder))
         if "eager" in runtimes:
-            latency += [_eager(pair, rows_for_batch(example, batch), repeats) for batch in batches]
+            latency += [_timed("eager", pair, rows_for_batch(example, batch), repeats) for batch in batches]
         if "onnxruntime" in runtimes:
             calls = _sessions(pair, example, Path(folder))
-            latency += [_onnx(calls, rows_for_batch(example, batch), repeats) for batch in batches]
+            latency += [_timed("onnxruntime", calls, rows_for_batch(example, batch), repeats) for batch in batches]
     return {
         "layers": layers,
         "cut": [row["layer"] for row in layers if not bool(compressed.get_parameter(f"{row['layer']}.weight").any())],
@@ -159,19 +153,11 @@ def _sessions(pair: tuple[nn.Module, nn.Module], example: Tensor, folder: Path) 
     return [onnx_runner(path) for path in paths]
 
 
-def _eager(pair: tuple[nn.Module, nn.Module], x: Tensor, repeats: int) -> dict[str, Any]:
+def _timed(runtime: str, pair: Sequence[Callable], x: Tensor, repeats: int) -> dict[str, Any]:
     with torch.inference_mode():
-        return _row("eager", x.device.type, len(x), *paired_medians(*pair, x, repeats))
-
-
-def _onnx(calls: list[Callable], x: Tensor, repeats: int) -> dict[str, Any]:
-    dense, compressed = calls
-    return _row("onnxruntime", "cpu", len(x), *paired_medians(dense, compressed, x.numpy(), repeats))
-
-
-def _row(runtime: str, device: str, batch: int, dense: float, compressed: float) -> dict[str, Any]:
+        dense, compressed = paired_medians(pair[0], pair[1], x if runtime == "eager" else x.numpy(), repeats)
     times = {"dense_ms": 1e3 * dense, "compressed_ms": 1e3 * compressed, "ratio": dense / compressed}
-    return {"runtime": runtime, "device": device, "batch": batch, **times}
+    return {"runtime": runtime, "device": x.device.type, "batch": len(x), **times}
 
 
 def _version() -> str | None:

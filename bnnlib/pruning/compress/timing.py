@@ -16,13 +16,11 @@ def paired_medians(
 ) -> tuple[float, float]:
     """Median seconds of two calls on the same input, timed in so many pairs of which each goes first in turn."""
     times: tuple[list[float], list[float]] = ([], [])
-    for number in range(-WARM_UP, repeats):
+    for number in range(WARM_UP + repeats):
         # who goes first alternates, so that neither always finds the caches warm
         for index in (0, 1) if number % 2 else (1, 0):
-            seconds = _seconds((first, second)[index], x)
-            if number >= 0:
-                times[index].append(seconds)
-    return statistics.median(times[0]), statistics.median(times[1])
+            times[index].append(_seconds((first, second)[index], x))
+    return statistics.median(times[0][WARM_UP:]), statistics.median(times[1][WARM_UP:])
 
 
 def rows_for_batch(example: Tensor, batch: int) -> Tensor:

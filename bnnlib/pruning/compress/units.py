@@ -23,7 +23,7 @@ from bnnlib.pruning.compress.graph import (
     described,
     evaluate,
     kind,
-    layer_of,
+    module_of,
     shape,
     tensor_shape,
     trace,
@@ -248,7 +248,7 @@ class Units:
         return dataclasses.replace(first, constant=constant.masked_fill(unknown, torch.nan))
 
     def _layer(self, node: fx.Node, source: fx.Node) -> Value:
-        layer, rank, name = layer_of(node, self._modules), len(tensor_shape(source)), str(node.target)
+        layer, rank, name = module_of(node, self._modules), len(tensor_shape(source)), str(node.target)
         value = self._along(source, rank - 1 if isinstance(layer, nn.Linear) else 1, node)
         if isinstance(layer, _BatchNorm):
             constant = normalized(layer, value.constant)

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from bnnlib import datasets
-from bnnlib.datasets import download
 from tests.bnnlib.datasets.files import HEAD, Malicious, digest, entry
 
 
@@ -77,22 +76,8 @@ def test_wrong_first_source_truncated_second_gives_the_sources(site, use_registr
         datasets.load("small")
     message = str(caught.value)
     assert "the sha256 of its content is" in message and "not a complete gzip file" in message
-    assert f"{site.url}/one/" in message and f"{site.url}/two/" in message and "BNNLIB_DATA" in message
+    assert all(words in message for words in (f"{site.url}/one/", f"{site.url}/two/", "BNNLIB_DATA", "data/README.md"))
     assert not datasets.available("small") and not list((root / "S" / "raw").glob("*.gz"))
-
-
-def test_no_network_names_the_sources_and_the_variable(use_registry, monkeypatch):
-    monkeypatch.setattr(download, "POLICY", download.Policy(backoff=0.01))
-
-    class Closed:
-        url, pages = "http://127.0.0.1:9", {}
-
-    use_registry(idx_registry(Closed, idx_pages()))
-    with pytest.raises(datasets.DownloadError) as caught:
-        datasets.load("small")
-    message = str(caught.value)
-    assert message.count("no connection") == 2
-    assert "http://127.0.0.1:9/one/" in message and "BNNLIB_DATA" in message and "data/README.md" in message
 
 
 def test_known_variant_is_named_and_unknown_content_refused(site, use_registry):

@@ -13,48 +13,18 @@ from bnnlib import functional as bF
 from bnnlib.optim import AdaptiveVariational
 from bnnlib.sampling import DivergedError
 from chapters.adaptive_optimizer import formulas
+from tests.bnnlib.optim.problem import network, train, values
 from tests.refused import refusals
 from tests.seeded import seeded
 
 FORMS = ("sghmc", "natural")
 
 
-def network(seed: int = 0, dtype=torch.float32) -> nn.Sequential:
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2)).to(dtype)
-
-
-def batch(dtype=torch.float32):
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(50, 5, generator=generator).to(dtype), torch.randn(50, 2, generator=generator).to(dtype)
-
-
-def closure_of(model, optimizer):
-    x, y = (part.to(next(model.parameters())) for part in batch())
-
-    def closure():
-        optimizer.zero_grad()
-        loss = (model(x) - y).square().mean()
-        loss.backward()
-        return loss
-
-    return closure
-
-
-def train(model, optimizer, steps: int):
-    for _ in range(steps):
-        optimizer.step(closure_of(model, optimizer))
-
-
-def values(model) -> torch.Tensor:
-    return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("alpha", [0.5, 1.0])
 def test_a_fixed_scale_preconditions_by_its_power(form, alpha):
     """Without noise, at any fixed scale s, a step is SGD's with lr s^(2 alpha)."""
-    ours, theirs = network(dtype=torch.float64), network(dtype=torch.float64)
+    ours, theirs = network(), network()
     fixed, both = {"temperature": 0.0, "scale_lr": 0.0, "initial_scale": 0.3}, {"momentum": 0.5, "weight_decay": 0.01}
     train(ours, AdaptiveVariational(ours.parameters(), 0.2, 50, form=form, alpha=alpha, **fixed, **both), 50)
     train(theirs, torch.optim.SGD(theirs.parameters(), 0.2 * 0.3 ** (2 * alpha), **both), 50)
@@ -212,13 +182,6 @@ def test_an_interrupted_draw_leaves_the_means(error):
     assert not torch.equal(values(model), before)
 
 
-def test_it_can_be_planned_on_the_meta_device():
-    model = network().to("meta")
-    generator = torch.Generator()
-    with pytest.raises(ValueError, match="generator is on cpu"):
-        AdaptiveVariational(model.parameters(), 0.05, 50, generator=generator)
-
-
 def test_lr_zero_at_the_end_of_a_schedule_is_a_step_that_stands_still_but_for_momentum():
     parameter = nn.Parameter(torch.ones(3))
     optimizer = AdaptiveVariational([parameter], 0.1, 10, momentum=0.0, generator=seeded(7))
@@ -237,7 +200,6 @@ def test_a_chain_that_diverges_says_so():
             optimizer.step()
 
 
-PARAMETERS = [nn.Parameter(torch.ones(2))]
 BAD = [
     *(({name: value}, f"{name} is {value!r}") for name, values in (
         ("alpha", (0.75, math.nan)), ("form", ("adam",)), ("estimator", ("hutchinson",)),
@@ -247,13 +209,10 @@ BAD = [
     ({"estimator": "stein"}, "estimator is of form='natural'"),
     ({"scale_lr": 1.0, "form": "natural"}, "must be below 1"),
     ({"initial_scale": 1.0}, "initial_scale is 1, from where"),
+    ({"params": [nn.Parameter(torch.ones(2, device="meta"))], "generator": seeded()}, "generator is on cpu"),
+    ({}, "weights are draws already"),
 ]  # fmt: skip
+SETTINGS = {"params": [nn.Parameter(torch.ones(2))], "lr": 0.1, "num_data": 10}
 test_bad_settings_are_named = refusals(
-    [(lambda s=s: AdaptiveVariational(PARAMETERS, **({"lr": 0.1, "num_data": 10} | s)), words) for s, words in BAD]
+    [(lambda s=s: AdaptiveVariational(**(SETTINGS | s)).sampled_parameters().__enter__(), words) for s, words in BAD]
 )
-
-
-def test_only_the_natural_form_has_draws_around_a_mean():
-    optimizer = AdaptiveVariational([nn.Parameter(torch.ones(2))], 0.1, 10)
-    with pytest.raises(ValueError, match="weights are draws already"), optimizer.sampled_parameters():
-        pass

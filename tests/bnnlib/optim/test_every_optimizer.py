@@ -5,15 +5,12 @@ import pickle
 
 import pytest
 import torch
-from torch import nn
 
-from bnnlib.models import mlp
 from bnnlib.optim import IVON, AdaptiveVariational, GroupSpikeSlab
 from bnnlib.sampling import SGHMC, SGLD
+from tests.bnnlib.optim.problem import network, train, values
 from tests.saved import saved
 from tests.seeded import seeded
-
-X, Y = (torch.randn(50, columns, generator=seeded(1), dtype=torch.float64) for columns in (5, 2))
 
 
 def groups(model):
@@ -37,21 +34,6 @@ MAKE = {
     "euler": lambda m, **o: SGHMC(m.parameters(), 0.01, 0.8, 0.7, scheme="euler", gradient_variance=0.5, **o),
 }
 KEYED = ("sgld", "baoab", "euler")
-
-
-def network() -> nn.Sequential:
-    return mlp((5, 4, 2), "tanh", generator=seeded()).double()
-
-
-def train(model, optimizer, steps):
-    def closure():
-        optimizer.zero_grad()
-        loss = (model(X) - Y).square().mean()
-        loss.backward()
-        return loss
-
-    for _ in range(steps):
-        optimizer.step(closure)
 
 
 def parts(model, optimizer):
@@ -104,7 +86,7 @@ def test_equal_seeds_give_equal_steps_and_without_one_the_noise_is_its_own(name)
     for seed in (1, 1, 2, None, None):
         model = network()
         train(model, MAKE[name](model, generator=None if seed is None else seeded(seed)), 5)
-        ends.append(nn.utils.parameters_to_vector(model.parameters()).detach())
+        ends.append(values(model))
     assert torch.equal(ends[0], ends[1]) and not torch.equal(ends[0], ends[2])
     assert (ends[3] != ends[4]).all()
 

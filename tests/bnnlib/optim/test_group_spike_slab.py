@@ -18,8 +18,7 @@ SPIKE, SLAB, N = 1e-2, 2e-4, 10_240
 def linear(*scales: float) -> nn.Linear:
     """A layer whose input columns have the given root mean squares."""
     layer = nn.Linear(len(scales), 3)
-    with torch.no_grad():
-        layer.weight.copy_(torch.tensor(scales) * torch.tensor([[1.0], [-1.0], [1.0]]))
+    layer.weight.data.copy_(torch.tensor(scales) * torch.tensor([[1.0], [-1.0], [1.0]]))
     return layer
 
 
@@ -34,8 +33,7 @@ def test_the_e_step_chooses_a_decay_by_the_threshold_and_takes_it_back():
     prior.update()
     torch.testing.assert_close(prior.decay["weight"], torch.tensor([[SLAB, SPIKE, SLAB]]))
     torch.testing.assert_close(prior.slab_probability()["weight"] > 0.5, torch.tensor([[True, False, True]]))
-    with torch.no_grad():
-        layer.weight[:, :2] *= torch.tensor([0.1, 10.0])
+    layer.weight.data[:, :2] *= torch.tensor([0.1, 10.0])
     prior.update()
     torch.testing.assert_close(prior.decay["weight"], torch.tensor([[SPIKE, SLAB, SLAB]]))
     assert layer.weight.count_nonzero() == 9 and prior.sparsity() == 0.0
@@ -48,8 +46,7 @@ def test_a_removed_group_stays_removed():
     assert layer.weight.abs().amax(dim=0).tolist() == pytest.approx([1.0, 0.0, 0.3])
     assert prior.kept()["weight"].tolist() == [[True, False, True]]
     assert prior.sparsity().item() == pytest.approx(1 / 3)
-    with torch.no_grad():
-        layer.weight.fill_(1.0)
+    layer.weight.data.fill_(1.0)
     prior.hold_()
     assert not layer.weight[:, 1].any()
     prior.update()
@@ -98,11 +95,10 @@ def test_every_network_of_a_stack_has_groups_of_its_own(kind):
 
 def test_channels_are_removed_by_their_range_and_kernels_choose_the_decay():
     layer = nn.Conv2d(3, 4, 3)
-    with torch.no_grad():
-        layer.weight.normal_(generator=seeded(0))
-        layer.weight[2] *= 1e-3
-        layer.weight[:, 1] = 0.05  # without a range
-        layer.weight[0, 0] *= 0.1
+    layer.weight.data.normal_(generator=seeded(0))
+    layer.weight.data[2] *= 1e-3
+    layer.weight.data[:, 1] = 0.05  # without a range
+    layer.weight.data[0, 0] *= 0.1
     prior = prior_of(layer, kind="channel", soft_threshold=0.1, hard_threshold=0.1)
     prior.update()
     assert not layer.weight[:, 1].any() and not layer.weight[2].any()
@@ -131,8 +127,7 @@ def test_all_groups_removed_is_refused_and_changes_nothing():
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_weights_that_are_not_finite_are_refused(value):
     layer = linear(1.0, 1.0)
-    with torch.no_grad():
-        layer.weight[0, 0] = value
+    layer.weight.data[0, 0] = value
     with pytest.raises(ValueError, match="NaN or infinite"):
         prior_of(layer, hard_threshold=1e-3).update()
 
@@ -184,7 +179,6 @@ def test_as_a_callback_it_waits_for_the_warm_up():
     Run.epoch = 3
     prior.on_epoch(Run)
     assert prior.sparsity() == 0.5
-    with torch.no_grad():
-        layer.weight.fill_(1.0)
+    layer.weight.data.fill_(1.0)
     prior.on_step(Run)
     assert not layer.weight[:, 1].any()

@@ -68,14 +68,6 @@ def test_settings_out_of_range_are_refused(settings, said):
         IVON([parameter(0.0)], **SETTINGS | settings)
 
 
-def test_a_step_without_a_draw_says_what_to_do():
-    theta = parameter(0.0)
-    optimizer = IVON([theta], **SETTINGS)
-    theta.square().sum().backward()
-    with pytest.raises(ValueError, match="sampled_parameters"):
-        optimizer.step()
-
-
 @pytest.mark.parametrize("groups", [lambda free, frozen: [free, frozen], lambda *p: [{"params": [q]} for q in p]])
 def test_frozen_parameters_carry_no_noise(groups):
     alone, free, frozen = parameter(0.0, 1.0), parameter(0.0, 1.0), parameter(2.0).requires_grad_(False)

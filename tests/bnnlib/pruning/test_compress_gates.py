@@ -68,17 +68,15 @@ def test_a_unit_leaves_with_its_gate(spelling):
 
 def test_a_gate_that_is_off_takes_its_unit_along():
     model = Gated().double().eval()
-    with torch.no_grad():
-        model.project.weight[:, :4] = 0.0  # nobody reads what the gate multiplies
-        model.squeeze.weight[:, :3] = 0.0  # but the squeeze reads the fourth
+    model.project.weight.data[:, :4] = 0.0  # nobody reads what the gate multiplies
+    model.squeeze.weight.data[:, :3] = 0.0  # but the squeeze reads the fourth
     small = compressed(model, images())
     assert small.deep.groups == small.excite.out_channels == small.squeeze.in_channels == 9
 
 
 def test_a_constant_that_is_not_0_stays_with_its_gate_and_the_report_says_why():
     model = Gated().double().eval()
-    with torch.no_grad():
-        model.norm2.weight[:3], model.norm2.bias[:3] = 0.0, 1.0
+    model.norm2.weight.data[:3], model.norm2.bias.data[:3] = 0.0, 1.0
     small = compressed(model, images())
     assert small.deep.groups == 12
     (row,) = blocked_units(model, images())
@@ -111,8 +109,7 @@ def test_a_batch_norm_with_an_activation_in_it(tmp_path):
     assert small.deep.groups == small.project.in_channels == 5
 
     plain = build()
-    with torch.no_grad():
-        plain.norm2.weight[:4] = plain.norm2.bias[:4] = 0.0
+    plain.norm2.weight.data[:4] = plain.norm2.bias.data[:4] = 0.0
     small = compressed(plain, images())
     assert small.deep.groups == small.norm2.num_features == small.excite.out_channels == 8
     save_compressed(small, tmp_path / "net.pt")
@@ -147,9 +144,8 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_any_form_of_output(form):
     model, x = Answers(FORMS[form]).double().eval(), torch.randn(6, 5, generator=seeded(1)).double()
-    with torch.no_grad():
-        model.head.weight[:, :5] = 0.0
-        model.side.weight[:, 2:7] = 0.0  # units 2, 3 and 4 are read by neither
+    model.head.weight.data[:, :5] = 0.0
+    model.side.weight.data[:, 2:7] = 0.0  # units 2, 3 and 4 are read by neither
     small = compressed(model, x)
     assert type(small(x)) is type(model(x))
     assert small.body.out_features == 5 and small.head.out_features == 3 and small.side.out_features == 2
@@ -182,10 +178,9 @@ class Parts(nn.Module):
 
 def test_what_has_no_rule_stays_and_is_named(tmp_path):
     model, x = Parts().double().eval(), torch.randn(7, 3, 6, generator=seeded(1)).double()
-    with torch.no_grad():
-        model.first.weight[:2] = 0.0
-        model.second.weight[:, :4] = 0.0
-        model.second.weight[:3] = model.second.bias[:3] = 0.0
+    model.first.weight.data[:2] = 0.0
+    model.second.weight.data[:, :4] = 0.0
+    model.second.weight.data[:3] = model.second.bias.data[:3] = 0.0
     small = compressed(model, x)
     assert small.first.out_features == 8 and small.second.out_features == small.last.in_features == 7
     rows = {row["layers"][0]: row for row in blocked_units(model, x)}
@@ -209,9 +204,8 @@ def test_the_weights_of_an_embedding_are_left_to_it():
             return self.head(self.out(torch.relu(self.inner(self.words(x)))))
 
     model, x = Tied().eval(), torch.tensor([[1, 2, 8], [0, 0, 3]])
-    with torch.no_grad():
-        model.inner.weight[:2] = model.inner.bias[:2] = 0.0
-        model.out.weight[1] = 0.0  # its bias is a constant that the head takes, and the embedding must not see that
+    model.inner.weight.data[:2] = model.inner.bias.data[:2] = 0.0
+    model.out.weight.data[1] = 0.0  # its bias is a constant that the head takes, and the embedding must not see that
     small = compressed(model, x)
     assert small.inner.out_features == 4 and small.out.out_features == 3
     assert torch.equal(small.words.weight, model.words.weight)

@@ -54,15 +54,13 @@ class Divided(nn.Module):
 )
 def test_a_constant_unit_goes_unless_what_follows_makes_it_another(settings, stay):
     model = lazy(convolutions(**settings), 2, 9, 9)
-    with torch.no_grad():
-        model[0].weight[:3] = 0.0
-        model[0].bias[:3] = torch.tensor([0.5, -0.5, 0.7])  # relu: 0.5, 0, 0.7
+    model[0].weight.data[:3] = 0.0
+    model[0].bias.data[:3] = torch.tensor([0.5, -0.5, 0.7])  # relu: 0.5, 0, 0.7
     small = run(model, 2, 9, 9)
     assert small[0].out_channels == small[3 if "pool" in settings else 2].in_channels == stay
 
 
 def test_constants_go_through_batch_norm_and_make_a_bias():
-    torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(5, 8, bias=False), nn.BatchNorm1d(8), nn.Sigmoid(), nn.Linear(8, 6, bias=False), nn.Linear(6, 2)
     )
@@ -78,19 +76,17 @@ def test_constants_go_through_batch_norm_and_make_a_bias():
 
 def test_units_that_nobody_reads_go_back_to_the_first_layer():
     model = mlp((6, 8, 8, 8, 3), generator=seeded())
-    with torch.no_grad():
-        model[6].weight[:, 2:] = 0.0  # 2 units of the third layer are read ...
-        model[4].weight[:2, 3:] = 0.0  # ... which read 3 of the second, which read 4 of the first
-        model[2].weight[:3, 4:] = 0.0
+    model[6].weight.data[:, 2:] = 0.0  # 2 units of the third layer are read ...
+    model[4].weight.data[:2, 3:] = 0.0  # ... which read 3 of the second, which read 4 of the first
+    model[2].weight.data[:3, 4:] = 0.0
     small = run(model, 6)
     assert [(m.in_features, m.out_features) for m in small[::2]] == [(6, 4), (4, 3), (3, 2), (2, 3)]
 
 
 def test_a_network_that_is_cut_keeps_one_unit():
     model = lenet5_caffe(generator=seeded())
-    with torch.no_grad():
-        model.conv2.weight.zero_()
-        model.conv2.bias.fill_(-1.0)
+    model.conv2.weight.data.zero_()
+    model.conv2.bias.data.fill_(-1.0)
     small = run(model, 1, 28, 28)
     assert small.conv1.out_channels == small.conv2.out_channels == 1
     assert not small.fc1.weight.any() and small.fc1.out_features == 1  # only the bias of fc2 counts
@@ -111,11 +107,9 @@ class MobileBlock(nn.Module):
 
 @pytest.mark.parametrize(("groups", "left"), [(8, 5), (2, 8), (1, 5)])
 def test_depthwise_convolutions_lose_channels_and_grouped_ones_keep_them(groups, left):
-    torch.manual_seed(0)
     model = MobileBlock(groups)
-    with torch.no_grad():
-        model.project.weight[:, :3] = 0.0
-        model.head.weight[:, 0] = 0.0
+    model.project.weight.data[:, :3] = 0.0
+    model.head.weight.data[:, 0] = 0.0
     small = run(model, 3, 8, 8)
     assert small.deep.out_channels == small.project.in_channels == left
     assert small.expand.out_channels == (5 if groups == 8 else 8)
@@ -151,11 +145,9 @@ class Functional(nn.Module):
 
 @pytest.mark.parametrize("spelling", ["flatten", "view", "reshape", "typed in", "concatenated"])
 def test_calls_are_followed_and_what_has_no_rule_keeps_its_units(spelling):
-    torch.manual_seed(0)
     model = Functional(spelling)
-    with torch.no_grad():
-        model.fc.weight[:, :18] = 0.0  # 2 of 6 channels, at 9 positions each
-        model.last.weight[:, 3:] = 0.0
+    model.fc.weight.data[:, :18] = 0.0  # 2 of 6 channels, at 9 positions each
+    model.last.weight.data[:, 3:] = 0.0
     small = run(model, 1, 8, 8)
     follows = spelling not in ("typed in", "concatenated")
     assert small.conv.out_channels == (4 if follows else 6)
@@ -165,8 +157,7 @@ def test_calls_are_followed_and_what_has_no_rule_keeps_its_units(spelling):
 
 def test_a_few_unread_inputs_are_not_picked_out():
     model = mlp((20, 6, 3), generator=seeded())
-    with torch.no_grad():
-        model[0].weight[:, 4] = 0.0
+    model[0].weight.data[:, 4] = 0.0
     x = torch.ones(2, 20)
     assert type(compress(model, x)[0]) is nn.Linear
     assert compress(model, x, select_below=0.95)[0].index.tolist() == [i for i in range(20) if i != 4]
@@ -233,9 +224,8 @@ test_what_cannot_be_compressed_is_named = refusals(
 )
 def test_layers_without_a_rule_keep_their_units(layer):
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3), layer).eval()
-    with torch.no_grad():
-        model[0].weight[1:3] = model[0].bias[1:3] = 0.0
-        model[2].weight[0] = 0.0
+    model[0].weight.data[1:3] = model[0].bias.data[1:3] = 0.0
+    model[2].weight.data[0] = 0.0
     small = run(model, 3)
     assert small[0].out_features == 2 and small[2].out_features == 3
 
@@ -244,16 +234,14 @@ def test_layers_without_a_rule_keep_their_units(layer):
 def test_units_go_through_a_prelu_of_one_slope(slopes, left):
     model = nn.Sequential(nn.Linear(3, 4), nn.PReLU(slopes), nn.Linear(4, 3)).eval()
     noisy = prune_noise(bnn.insert_unit_noise(model, after=["0"]), 2)
-    with torch.no_grad():
-        model[0].weight[1:3], model[0].bias[1:3] = 0.0, torch.tensor([-1.0, 0.0])
+    model[0].weight.data[1:3], model[0].bias.data[1:3] = 0.0, torch.tensor([-1.0, 0.0])
     for network in (model, noisy):
         assert run(network, 3)[0].out_features == left
 
 
 def test_single_layers_and_networks_without_anything_to_remove():
     layer = nn.Linear(6, 4)
-    with torch.no_grad():
-        layer.weight[:, ::2] = 0.0
+    layer.weight.data[:, ::2] = 0.0
     small = run(layer, 6)
     assert type(small) is SelectedLinear and small.index.tolist() == [1, 3, 5]
     dense = mlp((6, 8, 3), generator=seeded())

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bnnlib.models import mlp
-from bnnlib.pruning import MagnitudePruner, Masks, prunable_weights
+from bnnlib.pruning import MagnitudePruner, Masks
 from bnnlib.train.fit import fit
 from tests.seeded import seeded
 
@@ -53,13 +53,11 @@ def test_masks_outlive_an_optimizer_with_momentum():
 
 def test_pruned_weights_are_not_regrown_and_tiny_ones_rank_right():
     model = mlp((4, 1), generator=seeded(0))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.tensor([[1e-12, 2e-12, 3e-12, 1.0]]))
+    model[0].weight.data.copy_(torch.tensor([[1e-12, 2e-12, 3e-12, 1.0]]))
     masks = Masks(model)
     masks.update(0.25)
     assert masks.masks["0.weight"].tolist() == [[False, True, True, True]]
-    with torch.no_grad():
-        model[0].weight[0, 3] = 0.0  # a live weight that happens to be 0 goes next, the pruned one stays pruned
+    model[0].weight.data[0, 3] = 0.0  # a live weight that happens to be 0 goes next, the pruned one stays pruned
     masks.update(0.5)
     assert masks.masks["0.weight"].tolist() == [[False, True, True, False]]
     with pytest.raises(ValueError, match="not regrown"):
@@ -76,11 +74,6 @@ def test_masks_travel_in_a_state_dict():
         Masks(mlp((6, 9, 3))).load_state_dict(masks.state_dict())
 
 
-def test_convolutions_are_pruned_and_biases_are_not():
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2))
-    assert list(prunable_weights(model)) == ["0.weight", "2.weight"]
-
-
 @pytest.mark.parametrize("scope", ["layer", "global"])
 def test_a_live_weight_of_zero_stays_behind_what_is_pruned(scope):
     weight = nn.Parameter(torch.tensor([0.0, 3.0, 2.0, 1.0]))
@@ -92,7 +85,6 @@ def test_a_live_weight_of_zero_stays_behind_what_is_pruned(scope):
 
 @pytest.mark.parametrize("scope", ["layer", "global"])
 def test_the_share_known_in_advance_is_the_one_that_is_pruned(scope):
-    torch.manual_seed(0)
     make = lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(64, 2))  # noqa: E731
     masks = Masks(make(), scope)
     for sparsity in (0.0, 0.31, 0.317, 0.9, 1.0):

@@ -23,15 +23,13 @@ def bayesian(layer=bnn.GaussianSpikeSlabLinear, sizes=(6, 8, 3), **options):
 
 def diverged():
     model = bayesian()
-    with torch.no_grad():
-        model[2].weight[0, :2] = math.nan
+    model[2].weight.data[0, :2] = math.nan
     return model
 
 
 def sparse():
     layer = nn.Linear(4, 5)
-    with torch.no_grad():
-        layer.weight.fill_(1.0)[1:] = 0.0
+    layer.weight.data.fill_(1.0)[1:] = 0.0
     return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), layer)
 
 

@@ -64,8 +64,7 @@ def test_a_step_minimizes_the_proximal_objective(scale):
     The minimum lies on the ray by symmetry. One column of two is short enough to become exactly 0.
     """
     layer = nn.Linear(2, 6, bias=False)
-    with torch.no_grad():
-        layer.weight.copy_(torch.randn(6, 2, generator=seeded(1)) * torch.tensor([1.0, 0.05]))
+    layer.weight.data.copy_(torch.randn(6, 2, generator=seeded(1)) * torch.tensor([1.0, 0.05]))
     before = layer.weight.detach().double().clone()
     GroupLasso(nn.Sequential(layer), strength=0.5, scale_by_size=scale).on_step(run_at(0.2))
     amount = 0.2 * 0.5 * (math.sqrt(6) if scale else 1.0)
@@ -93,9 +92,8 @@ def test_training_ends_at_the_minimum_whatever_the_optimizer(optimizer_of):
     """One weight v, loss (w - v)^2 / 2: the minimum of loss + strength |w| is v - strength."""
     layer = nn.Linear(1, 2, bias=False)
     model = nn.Sequential(layer, nn.Linear(2, 1, bias=False))  # so that the rows of `layer` are groups
-    with torch.no_grad():
-        layer.weight.fill_(1.0)
-        model[1].weight.zero_()
+    layer.weight.data.fill_(1.0)
+    model[1].weight.data.zero_()
     callback, optimizer = GroupLasso(model, 0.25), optimizer_of([layer.weight])
     for _ in range(600):
         optimizer.zero_grad()
@@ -111,8 +109,7 @@ def test_a_step_of_adam_minimizes_the_objective_in_its_own_metric(amsgrad):
     """sum h (w - v)^2 / 2 + t |w| of a column, h what Adam divided by: the slope is 0 at w, or no slope leads off 0."""
     generator, betas = seeded(1), (0.8, 0.9)
     layer = nn.Linear(3, 6, bias=False)
-    with torch.no_grad():
-        layer.weight.copy_(torch.randn(6, 3, generator=generator) * torch.tensor([1.0, 0.02, 0.3]))
+    layer.weight.data.copy_(torch.randn(6, 3, generator=generator) * torch.tensor([1.0, 0.02, 0.3]))
     adam = torch.optim.Adam(layer.parameters(), lr=0.01, betas=betas, eps=1e-3, amsgrad=amsgrad)
     squares = torch.zeros(6, 3, dtype=torch.float64)
     largest = squares.clone()
@@ -134,8 +131,7 @@ def test_a_step_of_adam_minimizes_the_objective_in_its_own_metric(amsgrad):
 
 def test_a_group_at_zero_stays_there():
     model = mlp((4, 3, 2), generator=seeded(2))
-    with torch.no_grad():
-        model[0].weight[1] = 0.0
+    model[0].weight.data[1] = 0.0
     GroupLasso(model, 0.1).on_step(run_at(1.0))
     assert model[0].weight[1].eq(0).all() and model[0].weight.isfinite().all()
 
@@ -160,16 +156,14 @@ def test_training_finds_the_inputs_that_matter():
 
 def test_after_the_last_step_dead_groups_are_held_and_the_others_are_free():
     model = mlp((4, 3, 2), generator=seeded(4))
-    with torch.no_grad():
-        model[0].weight[:, 2] = 1e-6
+    model[0].weight.data[:, 2] = 1e-6
     callback = GroupLasso(model, 0.1, last_step=5)
     callback.on_step(run_at(0.01, step=5))
     assert model[0].weight[:, 2].eq(0).all()
     resumed = GroupLasso(model, 0.1, last_step=5)
     resumed.load_state_dict(callback.state_dict())
     for one in (callback, resumed):
-        with torch.no_grad():
-            model[0].weight.add_(1.0)  # as a step of the optimizer
+        model[0].weight.data.add_(1.0)  # as a step of the optimizer
         before = model[0].weight.detach().clone()
         one.on_step(run_at(0.01, step=6))
         assert model[0].weight[:, 2].eq(0).all()

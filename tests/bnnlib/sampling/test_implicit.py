@@ -115,7 +115,6 @@ def test_trace_moves_and_samples_are_of_one_chain():
 
 
 def test_latents_stay_with_their_images():
-    torch.manual_seed(0)
     decoder = nn.Linear(3, 2).double()
     discriminator = MarkovDiscriminator(nn.Sequential(nn.Linear(2, 1), nn.Flatten(0)).double(), 0.01)
     for angle in (0.4, math.pi / 2):

@@ -12,6 +12,7 @@ from bnnlib import _native
 from bnnlib._noise import fold
 from bnnlib.sampling import SGHMC, SGLD, DivergedError, base
 from chapters.learned_priors.formulas import sghmc_baoab_step, sghmc_euler_step, sgld_step
+from tests.bnnlib.optim.problem import network, train
 from tests.saved import saved
 from tests.seeded import seeded
 
@@ -213,21 +214,6 @@ def test_weight_decay_is_the_ridge_in_the_energy(keyed):
         SGHMC([parameter], 0.1, weight_decay=-1.0)
 
 
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double()
-
-
-def train(model, optimizer, steps: int, schedule=None) -> None:
-    x = torch.linspace(-1, 1, 30, dtype=torch.float64).view(10, 3)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        model(x).square().sum().backward()
-        optimizer.step()
-        if schedule is not None:
-            schedule.step()
-
-
 @pytest.mark.parametrize("scheme", ["", "euler", "baoab"])
 def test_at_temperature_zero_a_sampler_is_sgd_and_sgld_takes_schedulers(scheme):
     kind, momentum, options = (SGHMC, 0.9, {"momentum": 0.9, "scheme": scheme}) if scheme else (SGLD, 0.0, {})
@@ -236,7 +222,10 @@ def test_at_temperature_zero_a_sampler_is_sgd_and_sgld_takes_schedulers(scheme):
         (ours, kind(ours.parameters(), 0.02, temperature=0.0, **options)),
         (reference, torch.optim.SGD(reference.parameters(), 0.02, momentum)),
     ]:
-        train(model, optimizer, 20, None if scheme else torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.5))
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 100 if scheme else 5, 0.5)
+        for _ in range(20):
+            train(model, optimizer, 1)
+            schedule.step()
     torch.testing.assert_close([*ours.parameters()], [*reference.parameters()], rtol=1e-12, atol=1e-14)
 
 

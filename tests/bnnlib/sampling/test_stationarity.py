@@ -4,14 +4,13 @@ import pytest
 import torch
 
 from bnnlib import sampling as mcmc
+from tests.bnnlib.sampling.conftest import COVARIANCE, DOUBLE
 from tests.seeded import seeded
 
 # independent points are refused often enough for some chains of 50,000 to stay
 pytestmark = pytest.mark.filterwarnings("ignore:.*chains never moved")
 
-DOUBLE = torch.float64
 CHAINS, STEPS = 50_000, 24
-COVARIANCE = torch.tensor([[1.0, 1.4], [1.4, 4.0]], dtype=DOUBLE)
 
 
 @pytest.fixture

@@ -10,26 +10,11 @@ import torch
 from bnnlib.train.checkpoint import Checkpoint
 
 
-def test_a_checkpoint_brings_back_tensors_numbers_and_the_generator(tmp_path):
+def test_a_checkpoint_is_there_until_it_is_deleted(tmp_path):
     checkpoint = Checkpoint(tmp_path / "cell.pt")
     assert checkpoint.load() is None
-    generator = torch.Generator().manual_seed(1)
-    torch.rand(7, generator=generator)
-    layer = torch.nn.Linear(3, 2)
-    optimizer = torch.optim.Adam(layer.parameters())
-    layer(torch.ones(3)).sum().backward()
-    optimizer.step()
-    state = {"model": layer.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 4, "note": None}
-    checkpoint.save(state | {"generator": generator.get_state()})
-    expected = torch.rand(3, generator=generator)
-
-    loaded = Checkpoint(tmp_path / "cell.pt").load()
-    assert loaded["epoch"] == 4 and loaded["note"] is None
-    assert torch.equal(loaded["model"]["weight"], layer.weight)
-    assert torch.equal(loaded["optimizer"]["state"][0]["exp_avg"], optimizer.state[layer.weight]["exp_avg"])
-    other = torch.Generator()
-    other.set_state(loaded["generator"])
-    assert torch.equal(torch.rand(3, generator=other), expected)
+    checkpoint.save({"epoch": 4, "note": None})
+    assert Checkpoint(tmp_path / "cell.pt").load() == {"epoch": 4, "note": None}
     checkpoint.delete()
     checkpoint.delete()
     assert checkpoint.load() is None

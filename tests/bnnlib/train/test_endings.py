@@ -38,9 +38,6 @@ def train(epochs=5, model=None, rate=0.05, callbacks=(), **settings):
     return model, fit(model, data(), epochs=epochs, callbacks=callbacks, **settings)
 
 
-# --- validation -------------------------------------------------------------------------------------------------
-
-
 def of_labels(outputs, y):
     return -outputs.softmax(-1).mean(0)[range(ROWS), y].log().mean()
 
@@ -94,7 +91,6 @@ def test_a_deterministic_network_is_evaluated_once_and_by_rows():
 
 
 def test_unit_noise_is_drawn_for_the_validation():
-    torch.manual_seed(0)
     noisy = StructuredBayesianPruning(8, initial_scale=1.0)
     model = nn.Sequential(nn.Linear(6, 8), noisy, nn.ReLU(), nn.Linear(8, 3))
     _, run = train(1, model, validation=data(7))
@@ -159,9 +155,6 @@ def test_a_model_may_return_what_its_loss_takes():
     sample(chain, (x, y), sampler=SGLD(chain.parameters(), 1e-4), epochs=1, batch_size=16, loss=loss)
 
 
-# --- early stopping ---------------------------------------------------------------------------------------------
-
-
 def test_early_stopping_gives_the_best_weights_back():
     states = []
 
@@ -205,9 +198,6 @@ def test_early_stopping_starts_anew_with_each_run():
         model, run = train(200, validation=chance(), callbacks=[used], **bounds)
         assert run.history == whole_run.history and run.restored == whole_run.restored
         assert_same(state(model), state(whole))
-
-
-# --- what ends a run --------------------------------------------------------------------------------------------
 
 
 class StopAfter(Callback):
@@ -264,9 +254,6 @@ def test_a_run_may_have_a_budget_and_no_epochs():
     assert train(None, max_steps=10)[1].step == 10
 
 
-# --- schedulers -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", SCHEDULERS)
 def test_a_scheduler_sets_the_rate(kind):
     model = network()
@@ -291,9 +278,6 @@ def test_the_optimizer_of_a_scheduler_is_taken_where_none_is_given():
     sgd = torch.optim.SGD(model.parameters(), lr=0.05)
     run = fit(model, data(), epochs=1, batch_size=16, schedule=SCHEDULERS["step"](sgd))
     assert run.optimizer is sgd and math.isclose(run.history[0]["learning_rate"], 0.05)
-
-
-# --- the same batches -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [{"shuffle_generator": 5, "keyed": False}, {}])

@@ -154,6 +154,7 @@ REFUSED = {
         (lambda: sampled(mlp((6, 3), layer=GaussianLinear)), r"0 is a GaussianLinear.*KL term.*to_deterministic"),
         (lambda: sampled(DENSE, sampler=AdaptiveVariational(DENSE.parameters(), 0.1, ROWS)),
          "of type AdaptiveVariational.*train.fit", TypeError),
+        (lambda: sampled(DENSE, sampler=adam()), r"sampler is of type Adam, .* bnnlib\.train\.fit", TypeError),
         (lambda: sampled(prior=prior()), "SpikeSlabGaussianLaplacePrior holds no parameter of the model"),
         (lambda: sampled(loss=nn.CrossEntropyLoss(reduction="sum")), "reduction='sum'"),
         (lambda: sampled(DENSE, prior=prior(likelihood="regression", num_data=ROWS)), r"\(16, 3\).*\(16,\).*`update`"),
