@@ -239,8 +239,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator, RegressorSettings):
         for scale in np.ravel(self.target_scale_):
             if not least < scale < most:
                 raise ArithmeticError(
-                    f"y has a standard deviation of {scale:.3g}, the square of which is no floating-point number. Fit y "
-                    "in another unit, or ask for predict(X, return_std=True)."
+                    f"y has a standard deviation of {scale:.3g}, the square of which is no floating-point number. "
+                    "Fit y in another unit, or ask for predict(X, return_std=True)."
                 )
         for draws, scale in self._functions(X, self._count("n_draws"), self.seed_):
             spread = draws.var(dim=0, correction=0)

@@ -92,8 +92,8 @@ def read(root: Path) -> list[Mutant]:
             raise MutantError(f"mutant {name!r}: {error}") from None
         if one.id in found or one.checksum not in CHECKSUMS:
             raise MutantError(f"mutant {name!r} stands there twice, or its checksum is none of {', '.join(CHECKSUMS)}")
-        if not (root / one.file).is_file():
-            raise MutantError(f"mutant {name!r}: there is no file {one.file}")
+        if absent := [path for path in (one.file, *one.tests) if not (root / path).exists()]:
+            raise MutantError(f"mutant {name!r}: there is no file {absent[0]}")
         one.line((root / one.file).read_text(encoding="utf-8"))
         found[name] = one
     return list(found.values())

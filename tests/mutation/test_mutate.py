@@ -175,6 +175,7 @@ def test_every_listed_mutant_applies(root):
         ('old = "x +"\nnew = "y"', "occurs 0 times"),
         ('old = "x"\nnew = "y"', "occurs 5 times"),
         ('old = "x + x"\nnew = "y"\nbad = 1', "unknown field 'bad'"),
+        ('old = "x + x"\nnew = "y"\ntests = ["tests/none.py"]', "no file tests/none.py"),
         ('old = "x + x"', "new"),
         ('old = "x + x"\nnew = "y"\nchecksum = "lost"', "none of kept, renewed, removed"),
     ],
