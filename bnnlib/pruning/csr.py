@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from bnnlib._checks import check_probability
 from bnnlib._copies import replaced
 from bnnlib.nn.base import BayesianLayer, give_hooks
+from bnnlib.pruning.compress.network import check_weights
 from bnnlib.pruning.stored import read_tensors, write_tensors
 
 FORMAT = "bnnlib-csr-1"
@@ -45,6 +46,7 @@ class _CSRLayer(nn.Module):
                 self.register_buffer(name, part)
             self.register_buffer("bias", None if layer.bias is None else layer.bias.detach().clone())
             self._matrix()
+        give_hooks(layer, self)
         self.train(layer.training)
 
     def _matrix(self, check: bool = False) -> Tensor:
@@ -148,9 +150,7 @@ class CSRConv2d(_CSRLayer):
 
 
 def _sparse(layer: _Dense, matrix: _Matrix | None = None) -> _CSRLayer:
-    sparse = CSRLinear(layer, matrix) if isinstance(layer, nn.Linear) else CSRConv2d(layer, matrix)
-    give_hooks(layer, sparse)
-    return sparse
+    return CSRLinear(layer, matrix) if isinstance(layer, nn.Linear) else CSRConv2d(layer, matrix)
 
 
 def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
@@ -165,7 +165,7 @@ def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
 
     Raises:
         ValueError: min_sparsity is outside [0, 1] or above the share of zeros of every layer, there is no layer to
-            convert, or weights are not of float32 or float64.
+            convert, or weights are not of float32 or float64, or computed by a hook.
         TypeError: the model has a layer that cannot be exported, which the message names.
 
     Example:
@@ -176,6 +176,7 @@ def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
         ('CSRLinear', True)
     """
     check_probability("min_sparsity", min_sparsity)
+    check_weights(model)
     model = copy.deepcopy(model)
     layers = exportable(model)
     zeros = {name: 1.0 - int(m.weight.count_nonzero()) / max(m.weight.numel(), 1) for name, m in layers.items()}

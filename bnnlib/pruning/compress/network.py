@@ -127,7 +127,7 @@ def plain_network(model: nn.Module, example: Tensor) -> nn.Module:
 @torch.no_grad()
 def deterministic_layers(model: nn.Module) -> nn.Module:
     """A copy in eval mode, plain layers in place of those with random weights or statistics; noise on units stays."""
-    _check_weights(model)
+    check_weights(model)
     selected = {name: layer.selected() for name, layer in model.named_modules() if isinstance(layer, BayesianLayer)}
     for name, module in model.named_modules():
         if isinstance(module, ParameterPosterior):
@@ -159,7 +159,8 @@ def _plain_norm(layer: _BatchNorm) -> _BatchNorm:
     return plain
 
 
-def _check_weights(model: nn.Module) -> None:
+def check_weights(model: nn.Module) -> None:
+    """Refuse what cannot be followed: compiled modules, and weights that a hook or parametrization computes."""
     for name, module in model.named_modules():
         if hasattr(module, "_orig_mod"):  # of torch.compile, which cannot be followed
             raise TypeError(f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place.")

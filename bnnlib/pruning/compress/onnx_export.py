@@ -1,7 +1,6 @@
 """Export to ONNX, checked on the spot by ONNX Runtime."""
 
 import contextlib
-import copy
 import importlib.util
 import logging
 import os
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bnnlib._copies import copied
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.pruning.compress.timing import rows_for_batch
 
@@ -49,7 +49,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
         True
     """
     _check(model, example)
-    model, example = copy.deepcopy(model).cpu().eval(), example.detach().cpu()
+    model, example = copied(model).cpu().eval(), example.detach().cpu()
     rows = rows_for_batch(example, max(2, len(example)))  # a batch of 1 would be taken for a constant
     with torch.no_grad():
         if not isinstance(output := model(rows[:2]), Tensor):

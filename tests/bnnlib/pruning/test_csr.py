@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from bnnlib import nn as bnn
 from bnnlib.models import mlp
@@ -27,6 +28,12 @@ def pruned(layer, sparsity, seed=0):
 def equal(a, b):
     # float64: the same products in another order
     torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+def test_hooks_come_along():
+    layer, x = nn.Linear(3, 2), torch.ones(1, 3)
+    layer.register_forward_hook(lambda *_: torch.zeros(1, 2))
+    assert not CSRLinear(layer)(x).any() and not to_csr(layer)(x).any()
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.9, 1.0])
@@ -175,7 +182,14 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         load_csr(tmp_path / "none.pt", model)
 
 
+def hooked():
+    layer = prune.random_unstructured(nn.Linear(3, 3), "weight", 2)
+    layer(torch.ones(1, 3))  # whose weight is no leaf from then on
+    return nn.Sequential(layer)
+
+
 NO_NETWORKS = [
+    (hooked, ValueError, r"0 is a Linear whose weight is computed.*prune\.remove"),
     (lambda: nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 2)), TypeError, "1 is a LSTM, which cannot be exported"),
     (lambda: nn.Sequential(nn.Conv1d(1, 2, 3)), TypeError, "0 is a Conv1d, which cannot be exported"),
     (lambda: nn.Sequential(nn.Linear(3, 3), Own()), TypeError, "1 is a Own, which cannot be exported"),
