@@ -199,14 +199,14 @@ def _lengths() -> dict[str, str]:
     texts = {}
     shorter, longer = "sbp-mnist-causes", "sbp-mnist"
     for key, setting in (("three", THREE), ("five", FIVE)):
-        names = (shorter, longer, EQUAL) if setting == THREE else (longer, shorter, EQUAL)
+        names = (shorter, longer, EQUAL) if setting == THREE else (longer, shorter)  # LeNet-5 has not run as long
         found = [lab.stored_values(name, setting, "SparseVD", "flops_ratio") for name in names]
-        # the text: the longer, the more, in every run; LeNet-5 has not run as long as SBP
+        # the text: the longer, the more, in every run
         assert all((more > fewer).all() for fewer, more in pairwise(found) if len(fewer) == len(more))
         saved = lab.stored_values("sbp-mnist", setting, "SBP", "flops_ratio")
-        for values in found[:2] if setting == FIVE else found:
+        for values in found:
             assert lab.shows(less(saved, values), 1), setting
-        for place, values in zip(("few", "more", "equal"), found, strict=True):
+        for place, values in zip(("few", "more", "equal"), found, strict=False):
             texts[f"vd-{key}-{place}"] = average(values, "{:.1f}", len(values))
         texts[f"vd-{key}-sbp"] = average(saved, "{:.1f}")
         spent = (
