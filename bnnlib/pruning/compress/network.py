@@ -53,8 +53,8 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
         The network in eval mode, with the names of its layers as they were; layers of noise are gone.
 
     Raises:
-        TypeError: a layer draws at random and has no other form here, has a forward pass of its own, or could be made
-            smaller but runs more than once, a module is compiled, or the forward pass cannot be followed.
+        TypeError: a layer draws at random without a deterministic form here, has a forward pass of its own, or could be
+            made smaller but runs more than once, a module is compiled, or the forward pass cannot be followed.
         ValueError: example has no rows, or weights are computed by a hook or parametrization.
         RuntimeError: the compressed network computes something else, which is a defect.
 
@@ -127,6 +127,9 @@ def plain_network(model: nn.Module, example: Tensor) -> nn.Module:
 @torch.no_grad()
 def deterministic_layers(model: nn.Module) -> nn.Module:
     """A copy in eval mode, plain layers in place of those with random weights or statistics; noise on units stays."""
+    for name, module in model.named_modules():
+        if hasattr(module, "_orig_mod"):  # of torch.compile, which cannot be followed
+            raise TypeError(f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place.")
     check_weights(model)
     selected = {name: layer.selected() for name, layer in model.named_modules() if isinstance(layer, BayesianLayer)}
     for name, module in model.named_modules():
@@ -160,11 +163,9 @@ def _plain_norm(layer: _BatchNorm) -> _BatchNorm:
 
 
 def check_weights(model: nn.Module) -> None:
-    """Refuse what cannot be followed: compiled modules, and weights that a hook or parametrization computes."""
+    """Refuse weights that a hook or parametrization computes."""
+    kinds = (nn.Linear, nn.Conv2d, BayesianLayer)
     for name, module in model.named_modules():
-        if hasattr(module, "_orig_mod"):  # of torch.compile, which cannot be followed
-            raise TypeError(f"{name or 'the model'} is compiled. Put its ._orig_mod, the module inside, in its place.")
-        kinds = (nn.Linear, nn.Conv2d, BayesianLayer)
         if isinstance(module, kinds) and not isinstance(module, ParameterPosterior) and "weight" in _computed(module):
             raise ValueError(
                 f"{name or 'the model'} is a {type(module).__name__} whose weight is computed, by a pruning hook or "
@@ -185,7 +186,9 @@ def _check_layers(model: nn.Module) -> None:
         shown = f"{name or 'the model'} is a {type(module).__name__}"
         if not has_rule(module):
             if isinstance(module, StochasticLayer):
-                raise TypeError(f"{shown}, which cannot be compressed: it draws at random, with no other form here.")
+                raise TypeError(
+                    f"{shown}, which cannot be compressed: it draws at random, and has no deterministic form here."
+                )
             continue
         if isinstance(module, _BatchNorm) and module.running_mean is None:
             raise ValueError(

@@ -36,6 +36,13 @@ def test_hooks_come_along():
     assert not CSRLinear(layer)(x).any() and not to_csr(layer)(x).any()
 
 
+def test_a_compiled_network_is_converted_inside():
+    network, x = mlp((3, 4, 2), generator=seeded()), torch.ones(2, 3)
+    sparse = to_csr(torch.compile(network, backend="eager"))
+    assert type(sparse._orig_mod[0]) is CSRLinear
+    torch.testing.assert_close(sparse(x), network(x))
+
+
 @pytest.mark.parametrize("sparsity", [0.0, 0.9, 1.0])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(1, 7), (5, 7), (7,), (2, 3, 7), (0, 7)])
