@@ -48,8 +48,9 @@ class LatentProposal:
         self.decoder, self.angle = decoder, angle
         self.latent_dim = check_count("latent_dim", latent_dim)
         self.batch_size = check_count("batch_size", batch_size)
-        parameters: Iterable[Tensor] = getattr(decoder, "parameters", tuple)()
-        like = next((p for p in parameters if p.is_floating_point()), torch.empty(0, device="cpu"))
+        parameters = getattr(decoder, "parameters", None)
+        own: Iterable[Tensor] = parameters() if callable(parameters) else ()
+        like = next((p for p in own if p.is_floating_point()), torch.empty(0, device="cpu"))
         self.device, self.dtype = like.device if device is None else device, like.dtype
 
     @property

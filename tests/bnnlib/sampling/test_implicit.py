@@ -128,6 +128,17 @@ def test_latents_stay_with_their_images():
         assert torch.allclose(proposal.decode(run.states)[moved], run.samples[moved], atol=1e-6)
 
 
+def test_a_decoder_may_have_parameters_of_another_kind():
+    class Decoder:
+        parameters = (0.5,)  # numbers, which are no module's
+
+        def __call__(self, latents):
+            return self.parameters[0] * latents
+
+    proposal = LatentProposal(Decoder(), 3)
+    assert proposal.decode(proposal.draw(2)).shape == (2, 3) and proposal.dtype is torch.float32
+
+
 class Snob(nn.Module):
     """Data, at 5, look perfect; what is proposed, near 0, does not."""
 
