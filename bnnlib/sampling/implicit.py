@@ -217,7 +217,9 @@ class _Run:
     def _value(self, x: Tensor, y: Tensor) -> Tensor:
         values = self.discriminator(x, y)
         if values.shape != x.shape[:1]:
-            raise ValueError(f"the discriminator gives shape {tuple(values.shape)} for {len(x)} pairs: one value each.")
+            raise ValueError(
+                f"the discriminator gives shape {tuple(values.shape)} for {len(x)} pairs, but it must be ({len(x)},)."
+            )
         self.worst[0] += values.isnan().any()
         self.worst[1] = torch.maximum(self.worst[1], (self.lower - values).max())
         self.worst[2] = torch.maximum(self.worst[2], (values - 1.0).max())

@@ -107,7 +107,7 @@ class Independent(Proposal):
         if isinstance(distribution, torch.distributions.Distribution):
             raise TypeError(
                 f"distribution is a {type(distribution).__name__} of torch.distributions, whose draws take no "
-                "generator. Use FullGaussian or DiagonalGaussian, or a class of your own around it."
+                "generator. Use FullGaussian, or a class with rsample(count, generator) and log_prob around it."
             )
         for method in ("rsample", "log_prob"):
             if not callable(getattr(distribution, method, None)):

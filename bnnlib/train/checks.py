@@ -19,7 +19,7 @@ from bnnlib.train.probes import adds_up, pairs_all
 def check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Refuse an optimizer that would train nothing of the model."""
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("LBFGS computes the loss several times a step. Use another one, such as torch.optim.Adam.")
+        raise ValueError("LBFGS computes the loss several times a step: use another optimizer, such as Adam.")
     ids = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     held = [parameter for parameter in model.parameters() if id(parameter) in ids]
     if not held:

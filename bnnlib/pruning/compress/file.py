@@ -109,7 +109,8 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
         if before != given:
             raise ValueError(
                 f"{path} is of another network than this {type(template).__name__}: before it was compressed, "
-                f"{name or 'the model'} had {_sizes(before)}, and here {layers[name]} has {_sizes(given)}."
+                f"{name or 'the model'} had {_sizes(before)}, and here {layers[name]} has {_sizes(given)}. Give the "
+                "architecture it was compressed from."
             )
     try:
         for name, entry in plan.items():

@@ -99,7 +99,7 @@ def saved(tmp_path):
     [
         (lambda: mlp((6, 8, 8, 3)), "of another network than this Sequential: 4 is in one of them only"),
         (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Linear(8, 3)), "0 had 6 inputs.*Conv2d"),
-        (lambda: mlp((6, 3, 3)), "0 had 6 inputs and 8 units, and here .* has 6 inputs and 3 units"),
+        (lambda: mlp((6, 3, 3)), "0 had 6 inputs and 8 units, and here .* has 6 inputs and 3 units. Give the archi"),
         (lambda: mlp((5, 8, 3)), "0 had 6 inputs and 8 units, and here .* has 5 inputs and 8 units"),
         (lambda: mlp((7, 8, 3)), "0 had 6 inputs and 8 units, and here .* has 7 inputs and 8 units"),
         (lambda: mlp((6, 8, 4)), "2 had 8 inputs and 3 units, and here .* has 8 inputs and 4 units"),

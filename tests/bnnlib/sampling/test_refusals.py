@@ -204,7 +204,7 @@ REFUSED = {
           for b in ([[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, NAN]])],
         (lambda: mcmc.Independent(Implicit()), r"without log_prob.*implicit_metropolis_hastings", TypeError),
         (lambda: mcmc.Independent(torch.distributions.Normal(0.0, 1.0)),
-         r"torch\.distributions.*FullGaussian", TypeError),
+         r"torch\.distributions.*FullGaussian.*rsample\(count, generator\)", TypeError),
         # shapes that would broadcast: as many chains as coordinates, so that nothing else would notice
         (lambda: moved(mcmc.RandomWalk(torch.ones(3, 1, 1))), "draws points"),
         (lambda: moved(normal(3)), "same space"),
@@ -246,7 +246,7 @@ REFUSED = {
         (lambda: chains(decoder(2), zeros(5, 2), start_latents=zeros(4, 4)), r"\(4, 4\).*5 rows"),
         (lambda: mcmc.LatentProposal(lambda z: z[:2], 4).decode(zeros(5, 4)), "one point for each"),
         (lambda: chains(mcmc.PointProposal(lambda x, generator=None: x), zeros(5), lambda x, y: torch.ones(len(x), 1)),
-         "for 5 pairs"),
+         r"shape \(5, 1\) for 5 pairs, but it must be \(5,\)"),
         *[(lambda a=a: decoder(2, a), "angle") for a in (0.0, -1.0, 2.0, NAN)],
         (mcmc.PointProposal, "both None"),
         *[(lambda v=v: chains(mcmc.PointProposal(draw=lambda n, generator=None: torch.randn(n)), zeros(5),
