@@ -39,7 +39,7 @@ def rank_mask(score: Tensor, sparsity: float, batch_dims: int = 0) -> Tensor:
 
 
 def step_mask(score: Tensor, sparsity: float, batch_dims: int = 0) -> Tensor:
-    """`rank_mask` for a step of training: on a GPU, which a look for NaN would wait for, NaN ranks highest."""
+    """`rank_mask` for a step of training: on a GPU NaN ranks highest, where looking for it would wait."""
     return rank_mask(score, sparsity, batch_dims) if score.is_cpu else _lowest_out(score, sparsity, batch_dims)
 
 

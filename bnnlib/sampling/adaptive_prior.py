@@ -186,9 +186,10 @@ class SpikeSlabGaussianLaplacePrior:
                 absolute, square = self.kappa0[name] * torch.sign(weight), self.kappa1[name] * weight
                 factor = self._spread(inverse, weight)
                 weight.grad.addcmul_(absolute, factor).addcmul_(square, factor * factor)
-        pairs = [(p.grad, p.detach()) for p in self.others.values() if p.grad is not None and self.weight_decay]
-        if pairs:
-            torch._foreach_add_(*map(list, zip(*pairs, strict=True)), alpha=self.weight_decay)
+        gradients = {p: p.grad for p in self.others.values() if p.grad is not None}
+        if self.weight_decay and gradients:
+            values = [parameter.detach() for parameter in gradients]
+            torch._foreach_add_(list(gradients.values()), values, alpha=self.weight_decay)
 
     @torch.no_grad()
     def update(self, squared_error: Tensor | float | None = None) -> None:

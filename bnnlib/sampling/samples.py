@@ -166,7 +166,7 @@ class SampleStore(Callback):
                 yield torch.cat([call((rows.to(device),)) for rows in x.split(batch_size)])
 
     def predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
-        """Posterior predictive probabilities (batch, classes): the mean of the draws' softmax, of `outputs` as logits.
+        """Posterior predictive probabilities (batch, classes): the mean over draws of the softmax of `outputs`.
 
         Raises:
             ValueError: the store is empty, or the model has one output.

@@ -16,8 +16,8 @@ class SGHMC(Sampler):
     `scheme="baoab"` is equation (aeb-baoab): the distribution of the positions is exact for Gaussian targets at every
     stable step size; nearly so right after a change of lr or momentum, when velocities are rescaled. `scheme="euler"`
     is the discretization of Saatci and Wilson (2017), equation (aeb-sghmc-euler), which the paper takes. Its velocity
-    is in units of a step: after a sudden drop of lr it carries the chain far out of its target, until friction has
-    slowed it down. Both are `torch.optim.SGD(lr, momentum)` at temperature 0 and constant lr.
+    is in units of a step, so that lr must change slowly against 1 / (1 - momentum) steps: after a sudden drop the chain
+    is carried far out of its target. Both are `torch.optim.SGD(lr, momentum)` at temperature 0 and constant lr.
 
     Args:
         params: parameters or groups.

@@ -15,9 +15,10 @@ class EarlyStopping(Callback):
 
         fit(model, train, validation=held_out, epochs=500, batch_size=64, callbacks=[EarlyStopping(patience=10)])
 
-    The weights of the best epoch are put back when the run is over, whatever ended it; `run.restored` says which epoch
-    that was, `run.stopped` why the run ended. After Ctrl-C the model has its last weights, and the best ones are in
-    `best_weights`. A run that starts with its first step forgets those of another.
+    The weights of the best epoch are put back when the run is over, also by its epochs or a budget; `run.restored` says
+    which epoch that was, `run.stopped` why the run ended. A checkpoint holds the last weights and the best ones. After
+    Ctrl-C the model has its last weights, and the best ones are in `best_weights`. A run that starts with its first
+    step forgets those of another.
 
     Args:
         patience: epochs without an improvement after which the run stops.
