@@ -97,7 +97,7 @@ class Sampler(torch.optim.Optimizer):
         if not 0.0 <= group.get("momentum", 0.0) < 1.0:
             raise ValueError(
                 f"momentum is {group['momentum']:g}, but it must be at least 0 and below 1: 1 - momentum is the "
-                "friction, without which the chain cannot shed the noise it takes in."
+                "friction, without which noise and old gradients never fade."
             )
 
     @torch.no_grad()

@@ -23,7 +23,8 @@ class Checkpoint:
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     (checkpoint := Checkpoint(f"{folder}/work.pt")).save({"epoch": 3})
+        ...     checkpoint = Checkpoint(f"{folder}/work.pt")
+        ...     checkpoint.save({"epoch": 3})
         ...     print(checkpoint.load())
         {'epoch': 3}
     """

@@ -30,9 +30,10 @@ class EarlyStopping(Callback):
     Example:
         >>> x, model = torch.randn(80, 5), torch.nn.Linear(5, 1)
         >>> y, adam = x[:, :1] + torch.randn(80, 1), torch.optim.Adam(model.parameters(), lr=0.1)
-        >>> settings = {"batch_size": 10, "loss": torch.nn.functional.mse_loss, "optimizer": adam}
-        >>> settings |= {"validation": (x[40:], y[40:]), "callbacks": [EarlyStopping(patience=5)]}
-        >>> run = fit(model, (x[:40], y[:40]), epochs=500, **settings)
+        >>> run = fit(
+        ...     model, (x[:40], y[:40]), validation=(x[40:], y[40:]), epochs=500, batch_size=10, optimizer=adam,
+        ...     loss=torch.nn.functional.mse_loss, callbacks=[EarlyStopping(patience=5)],
+        ... )
         >>> run.epoch < 500, run.restored == run.epoch - 5
         (True, True)
     """

@@ -111,7 +111,7 @@ def fit(
             give the number of the others: beside their mean the KL term would weigh too little.
         augment: called as augment(x, generator=...) on every batch of inputs.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs. A
-            processor without AVX-512 convolves in it several times slower.
+            processor without AVX-512 convolves in bfloat16 several times slower.
         channels_last: memory format of images, the faster one for convolutions; the model is converted in place.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
         shuffle_generator: of the order of rows alone, on the model's device, so that two models see the same batches
@@ -128,7 +128,8 @@ def fit(
             of an epoch. A run with other settings of layers, such as the prior's, or another kind of optimizer is
             refused; another learning rate or constant kl_scale is told. The loss, the values of the data and functions
             are not compared: another run needs another file.
-        callbacks, progress: see `Callback`, of which `EarlyStopping` is one; a bar on stderr, where tqdm is installed.
+        callbacks: see `Callback`; `EarlyStopping` is one.
+        progress: a bar on stderr, where tqdm is installed.
 
     Returns:
         The `Run`, with the history of all epochs, those before a resume included.
@@ -278,7 +279,8 @@ class _Descent(Loop):
 
     def memory(self) -> dict[str, Any]:
         own: dict[str, Any] = {"rate": self.rate, "scheduled": self.schedule is not None}
-        own |= {} if callable(self.kl_scale) else {"kl_scale": float(self.kl_scale)}
+        if not callable(self.kl_scale):
+            own["kl_scale"] = float(self.kl_scale)
         return own if self.scheduler is None else own | {"scheduler": self.scheduler.state_dict()}
 
     def recall(self, state: dict[str, Any]) -> None:
