@@ -15,6 +15,7 @@ Found = TypeVar("Found", list, dict)
 def parser(
     name: str,
     about: str | None,
+    *,
     batch: Sequence[int] = (),
     rounds: int = 0,
     device: bool = False,

@@ -58,8 +58,8 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     said = {"conversions_reasons": conversion_tables.reasons, "conversions_networks": conversion_tables.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
     if "conversions" not in found:
-        return filled | dict.fromkeys(said, str)
-    # whose source the first has said
+        return filled | dict.fromkeys(said, lambda: "")
+    # without the source, which the first table of the conversions has said
     return filled | {name: partial(make, found["conversions"]["rows"]) for name, make in said.items()}
 
 

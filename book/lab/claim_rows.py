@@ -45,7 +45,7 @@ class Row:
     Args:
         setting, method, metric: which; patterns with ``*``. A metric that no table lists is named in full.
         minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
-        minus_experiment: the experiment of what is subtracted; "" for the same.
+        minus_experiment: the experiment of what is subtracted, divides or is added; "" for the same.
         plus_metric: a metric that is added to the first of the same replicate, for what both must be; "" for none.
         every, some: every replicate must, or one of them, not their mean.
     """
@@ -89,7 +89,8 @@ class Row:
 
     def _measured(self, row: dict[str, Any]) -> Evidence:
         compared, profile = (row, *self._others(row)), None
-        if len(profiles := {one["profile"] for one in compared if "profile" in one}) > 1:  # a pair is of one
+        # a pair is of one; what is not run at all has none
+        if len(profiles := {one["profile"] for one in compared if one.get("profile")}) > 1:
             profile = min(profiles - {"paper"})
             there = [row_of(_rows(one["experiment"], profile), *(one[key] for key in _KEYS)) for one in compared]
             compared = tuple(one for one in there if one is not None)
@@ -131,7 +132,8 @@ class Row:
         return {"above": gap, "below": -gap, "near": self.tolerance - abs(gap)}[self.says]
 
     def _others(self, row: dict[str, Any]) -> Rows:
-        if not (self.minus or self.minus_setting or self.minus_metric or self.plus_metric or self.over):
+        subtracted = self.minus or self.minus_setting or self.minus_metric or self.minus_experiment
+        if not (subtracted or self.plus_metric or self.over):
             return []
         setting = self.minus_setting.replace("{setting}", row["setting"]) or row["setting"]
         method = self.minus or self.over or row["method"]
@@ -151,9 +153,11 @@ class Row:
 
     def _name(self, row: dict[str, Any]) -> str:
         other = self.minus or self.minus_setting.replace("{setting}", row["setting"]) or self.minus_metric
-        other += f" of {self.minus_experiment}" if self.minus_experiment else ""
         said = f", less {other}" if other else f", over {self.over}" if self.over else ""
-        return _where(row) + (said or (f", plus {self.plus_metric}" if self.plus_metric else ""))
+        said = said or (f", plus {self.plus_metric}" if self.plus_metric else "")
+        if self.minus_experiment:
+            said = f"{said or ', less the same'} of {self.minus_experiment}"
+        return _where(row) + said
 
 
 def _where(row: dict[str, Any]) -> str:

@@ -198,10 +198,8 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
         some, none = (lab.stored_values(name, LONG, method, f"rmse_test_at_{share}") for share in (80, 0))
         assert lab.shows(lab.estimate(some - none), side), "p* takes needed weights of the slab, the ratio useless ones"
     for share, side in ((80, 0), (90, 1)):
-        for key, other in (
-            ("m", "by |m|"),
-            ("snr", ratio),
-        ):  # begun in the spike, p* is worse at the larger share alone
+        for key, other in (("m", "by |m|"), ("snr", ratio)):
+            # begun in the spike, p* is worse at the larger share alone
             texts[f"orders-{key}-{share}"] = told(name, INSIDE, first, other, f"rmse_test_at_{share}", sign=side)
     for setting, share in ((SHORT, 80), (INSIDE, 90)):  # there the ratio beats magnitude too
         holds(name, setting, "by |m|", ratio, f"rmse_test_at_{share}", sign=1)
@@ -243,10 +241,10 @@ def _pruning(rows: Mapping[str, Rows]) -> dict[str, str]:
         if pi > 0.2:
             risen = 100 * (ninety.mean() / whole.mean() - 1) if len(whole) else None
             texts[f"removed-ninety-{pi}"] = lab.number(risen, "{:.0f}", of=[ninety, whole])
-    for pi in (0.2, 0.5, 0.9):
-        pair = "sbnn-pruning", f"pi={pi}", "sBNN", "signal-to-noise", "mse_test_at_95"
-        texts["removed-less-snr-0.9"] = told(*pair, sign=int(pi == 0.9))  # which is the last
-    return texts
+    pair = "sBNN", "signal-to-noise", "mse_test_at_95"
+    for pi in (0.2, 0.5):
+        holds("sbnn-pruning", f"pi={pi}", *pair, sign=0)
+    return texts | {"removed-less-snr-0.9": told("sbnn-pruning", "pi=0.9", *pair, sign=1)}
 
 
 def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:

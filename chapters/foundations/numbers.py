@@ -249,4 +249,4 @@ def _calibration(rows: Rows) -> dict[str, str]:
     return said
 
 
-PARTS = {part.__name__[1:]: part for part in (_linear, _inclusion, _gate, _sparsity, _calibration)}
+PARTS = {"linear": _linear, "inclusion": _inclusion, "gate": _gate, "sparsity": _sparsity, "calibration": _calibration}

@@ -1,18 +1,18 @@
 """What chapters say of stored replicates, and assert where they say it; nothing is asked of what is not stored."""
 
-from collections.abc import Sequence
+import numpy as np
 
 from book import lab
 
 Gap = tuple[float, float, int]  # mean difference, its standard error, and the pairs, as `lab.shows` takes it
 
 
-def average(values: Sequence[float], form: str, runs: int | None = None) -> lab.Said:
-    """The mean over replicates without an error; "(not run)" of none."""
+def average(values: np.ndarray, form: str, runs: int | None = None) -> lab.Said:
+    """The mean over replicates without an error; "(not run)" of none. Without `runs` as many as the values know of."""
     return lab.number(values.mean() if len(values) else None, form, runs)
 
 
-def less(ours: Sequence[float], theirs: Sequence[float], overlap: float = 0.0) -> Gap:
+def less(ours: np.ndarray, theirs: np.ndarray, overlap: float = 0.0) -> Gap:
     """Replicates less others of the same seeds; of none where one has more than the other."""
     return lab.estimate(ours - theirs if len(ours) == len(theirs) else [], overlap)
 
@@ -27,7 +27,10 @@ def holds(*pair: str, sign: int, words: str = "", profile: str | None = None) ->
         profile: of another result than the best.
     """
     gap = lab.paired_difference(*pair, profile)
-    assert lab.shows(gap, sign), words or f"{pair[1]}: {pair[2]} and {pair[3]} are not as the text says"
+    _, setting, method, other, metric = pair
+    found = f"{gap[0]:.3g}, standard error {gap[1]:.2g}, {gap[2]} pairs"
+    said = words or f"{setting}: {method} and {other} are not as the text says"
+    assert lab.shows(gap, sign), f"{said}: {metric} of {method} less {other} is {found}, and the side told is {sign}"
 
 
 def told(*pair: str, sign: int, digits: int = 2, words: str = "", profile: str | None = None) -> lab.Said:

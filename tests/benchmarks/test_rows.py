@@ -67,6 +67,23 @@ def test_step_time_measures_complete_steps():
             assert moves_everything(step, torch.rand(4, 784), torch.randint(0, 10, (4,))), layer
 
 
+def test_ratios_are_over_the_deterministic_step_whoever_goes_first(monkeypatch):
+    went = []
+
+    class Timed:
+        def __init__(self, build, device, keyed=True):
+            self.ms = 1.0 if build is step_time.deterministic else 2.0
+
+        def seconds(self, x, y, steps):
+            went.append(self.ms)
+            return self.ms / 1e3
+
+    monkeypatch.setattr(step_time, "Step", Timed)
+    (row,) = step_time.measure(4, torch.device("cpu"), ["gaussian-local"], rounds=2, steps=1)
+    assert (row["ratio"], row["ms"], row["base_ms"]) == (2.0, 2.0, 1.0)
+    assert went[2:] == [1.0, 2.0, 2.0, 1.0]  # after both have warmed up
+
+
 def test_a_sampler_moves_every_parameter():
     for (library, layer), build in step_time.samplers().items():
         if library != "bnnlib":

@@ -53,11 +53,13 @@ def publish(project: Project, made: dict[str, dict], html: Path) -> None:
 
 def state(path: Path) -> tuple[str | None, bool]:
     """The edition that a learner's notebook started from, and whether a learner has changed its sources since."""
+    begun = None
     try:
         notebook = read_notebook(path)
-        return (begun := _version(notebook)), fingerprint(notebook) != begun
+        begun = _version(notebook)
+        return begun, fingerprint(notebook) != begun
     except (BookError, KeyError):  # half saved, or of another making: not ours to overwrite
-        return None, True
+        return begun, True
 
 
 def offer(made: dict[str, dict], folder: Path, say=print) -> list[Path]:

@@ -210,6 +210,16 @@ def test_pairs_of_two_experiments(stored):
     assert found.holds and found.text == "an-experiment, a, M, rmse_test, less N of another: 1.033 ± 0.033 (n = 3)"
     with pytest.raises(StoreError, match=r"another has no row a \| M"):
         _measured(method="M", minus="M", minus_experiment="another", says="above")
+    same = _measured(method="N", minus_experiment="another", says="above")
+    assert same.holds and same.text == "an-experiment, a, N, rmse_test, less the same of another: 6 ± 0.58 (n = 3)"
+    ratio = _measured(method="M", over="N", minus_experiment="another", says="above").text
+    assert ratio.startswith("an-experiment, a, M, rmse_test, over N of another: 1.372")
+
+
+def test_an_experiment_that_is_not_run_says_so_in_a_pair(stored):
+    stored(numbers((3.0, 4.1, 5.0)), row(method="N", experiment="another", profile=None))
+    found = _measured(method="M", minus="N", minus_experiment="another", says="above")
+    assert found == Evidence("another, a, N, rmse_test", why="not run: nobody did")
 
 
 @pytest.mark.parametrize("behind", ["M", "N"])
