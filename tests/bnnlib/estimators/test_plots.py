@@ -295,8 +295,13 @@ REFUSED = [  # of a regressor and a classifier that are fitted
     (lambda r, c: plot_dependence(r, X * np.nan, 1), r"features has 'input 1', of which every value is missing"),
     (lambda r, c: plot_dependence(c, X, 1, target="maybe"), "target is 'maybe'"),
     (lambda r, c: plot_calibration(Says(), X[:2, :1] * 0.0, ["no", "maybe"]), "y has the label 'maybe'"),
-    (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), r"inconsistent .*\[3, 2\]"),
-    (lambda r, c: plot_calibration(r, X[:2], [1e3, np.nan]), "y contains NaN"),
+    (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), "X has 3 rows and y has 2, but both need"),
+    *[
+        (lambda r, c, m=m, y=y: plot_calibration(m or r, X[:2, :1] * 0.0, y), "Input y contains NaN: 1 of 2 values")
+        for m, y in ((None, [1e3, np.nan]), (Says(), ["no", None]), (Says(), pandas.Series(["no", pandas.NA])))
+    ],
+    (lambda r, c: plot_calibration(r, X[:2], [1e3, np.inf]), "Input y contains infinity"),
+    (lambda r, c: plot_calibration(r, X[:2], ["no", "yes"]), "y holds text, such as 'no', but regression"),
     (lambda r, c: plot_calibration(r, X[:2], np.zeros((2, 2))), "y has 2 outputs"),
     (lambda r, c: plot_calibration(r, X[:2], np.zeros(2), level=95), "level is 95, but it must be a share"),
 ]
