@@ -232,6 +232,8 @@ def test_reliability_counts_every_row_once_and_finds_the_truth():
     y = np.where(rng.random(4000) < p**2, "yes", "no")
     promised, hits, rows, _ = reliability(Says(), p[:, None], y, None, 10)
     assert rows.sum() == 4000 and hits.sum() == (y == "yes").sum() and len(rows) == 10
+    # Wilson's by hand, with z = 1.6449: 0 to z^2 / (10 + z^2) for none of ten
+    np.testing.assert_allclose(wilson([0, 5], [10, 10], 0.9), [[0.0, 0.2129], [0.2693, 0.7307]], atol=1e-4)
     bounds = wilson(hits, rows, 0.999)
     assert ((bounds[:, 0] < promised**2 + 0.01) & (promised**2 - 0.01 < bounds[:, 1])).all()
     assert not ((bounds[:, 0] < promised) & (promised < bounds[:, 1])).all()  # what is promised is not kept
