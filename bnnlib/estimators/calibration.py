@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array
 
 from bnnlib._checks import check_count
 from bnnlib.estimators.dependence import class_number
 from bnnlib.estimators.drawing import COLORS, ink, note, one_axes, shortened, unit_axis, wilson
 from bnnlib.estimators.intervals import predict_interval
-from bnnlib.estimators.rows import quantile_levels
+from bnnlib.estimators.rows import check_targets, quantile_levels
 
 _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _APART = 0.04  # mean probabilities of two bins, or they are one: their points would hide each other
@@ -97,10 +97,11 @@ def plot_calibration(
     """
     check_count("bins", bins)
     quantile_levels(level)
-    y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    y = check_array(check_targets(y, not is_classifier(model)), ensure_2d=False, dtype=None, input_name="y")
     if y.ndim > 1 and y.shape[1] > 1:
         raise ValueError(f"y has {y.shape[1]} outputs, but calibration is drawn of one. Fit and draw them one by one.")
-    check_consistent_length(X, y)
+    if np.shape(X)[0] != len(y):
+        raise ValueError(f"X has {np.shape(X)[0]} rows and y has {len(y)}, but both need as many.")
     y = y.ravel()
     if is_classifier(model):
         promised, hits, counts, labels = reliability(model, X, y, target, bins)

@@ -84,7 +84,7 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def wilson(hits: Sequence[int] | np.ndarray, rows: Sequence[int] | np.ndarray, level: float = 0.95) -> np.ndarray:
+def wilson(hits: Sequence[int] | np.ndarray, rows: Sequence[int] | np.ndarray, level: float) -> np.ndarray:
     """Bounds of a share from `hits` of `rows`, (bins, 2): Wilson's interval, which holds for 0 and for all, too."""
     pairs = zip(hits, rows, strict=True)
     return np.array([binomtest(int(k), int(n)).proportion_ci(level, "wilson") for k, n in pairs])

@@ -232,6 +232,8 @@ def test_reliability_counts_every_row_once_and_finds_the_truth():
     y = np.where(rng.random(4000) < p**2, "yes", "no")
     promised, hits, rows, _ = reliability(Says(), p[:, None], y, None, 10)
     assert rows.sum() == 4000 and hits.sum() == (y == "yes").sum() and len(rows) == 10
+    # Wilson's by hand, with z = 1.6449: 0 to z^2 / (10 + z^2) for none of ten
+    np.testing.assert_allclose(wilson([0, 5], [10, 10], 0.9), [[0.0, 0.2129], [0.2693, 0.7307]], atol=1e-4)
     bounds = wilson(hits, rows, 0.999)
     assert ((bounds[:, 0] < promised**2 + 0.01) & (promised**2 - 0.01 < bounds[:, 1])).all()
     assert not ((bounds[:, 0] < promised) & (promised < bounds[:, 1])).all()  # what is promised is not kept
@@ -295,8 +297,13 @@ REFUSED = [  # of a regressor and a classifier that are fitted
     (lambda r, c: plot_dependence(r, X * np.nan, 1), r"features has 'input 1', of which every value is missing"),
     (lambda r, c: plot_dependence(c, X, 1, target="maybe"), "target is 'maybe'"),
     (lambda r, c: plot_calibration(Says(), X[:2, :1] * 0.0, ["no", "maybe"]), "y has the label 'maybe'"),
-    (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), r"inconsistent .*\[3, 2\]"),
-    (lambda r, c: plot_calibration(r, X[:2], [1e3, np.nan]), "y contains NaN"),
+    (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), "X has 3 rows and y has 2, but both need"),
+    *[
+        (lambda r, c, m=m, y=y: plot_calibration(m or r, X[:2, :1] * 0.0, y), "Input y contains NaN: 1 of 2 values")
+        for m, y in ((None, [1e3, np.nan]), (Says(), ["no", None]), (Says(), pandas.Series(["no", pandas.NA])))
+    ],
+    (lambda r, c: plot_calibration(r, X[:2], [1e3, np.inf]), "Input y contains infinity"),
+    (lambda r, c: plot_calibration(r, X[:2], ["no", "yes"]), "y holds text, such as 'no', but regression"),
     (lambda r, c: plot_calibration(r, X[:2], np.zeros((2, 2))), "y has 2 outputs"),
     (lambda r, c: plot_calibration(r, X[:2], np.zeros(2), level=95), "level is 95, but it must be a share"),
 ]

@@ -11,6 +11,7 @@ from torch.nn.utils import prune
 from bnnlib import nn as bnn
 from bnnlib.nn.convert import LAYERS
 from bnnlib.pruning import to_deterministic
+from tests.seeded import normal
 
 
 def network():
@@ -119,7 +120,7 @@ HOOK = r"0 \(\w+\): a hook computes its weight, which .*prune\.remove"
 WHOLE = r"0 \(\w+\): it replaces plain nn\.Linear .*modules with all of their parameters, none .*, and 'gaussian'"
 
 
-X = torch.randn(8, 3)
+X = normal(8, 3).float()
 
 
 def pruned(module):

@@ -16,6 +16,7 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib._noise import new_seed
 from bnnlib.models import mlp
+from bnnlib.posteriors import unit_noise
 from bnnlib.sampling import SGLD
 from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
@@ -250,9 +251,9 @@ def test_a_forward_pass_runs_once_in_the_context_of_each_kind_of_layer():
 def test_noise_on_units_is_drawn_for_all_layers_at_once(monkeypatch):
     noise = [bnn.StructuredBayesianPruning(units) for units in (8, 3)]
     model = nn.Sequential(nn.Linear(6, 8), noise[0], nn.Linear(8, 3), noise[1])
-    drawn, draw = [], bnn.structured_pruning._draw_noise
+    drawn, draw = [], unit_noise.draw
     watched = lambda *layers: drawn.append(len(layers[0])) or draw(*layers)  # noqa: E731
-    monkeypatch.setattr(bnn.structured_pruning, "_draw_noise", watched)
+    monkeypatch.setattr(unit_noise, "draw", watched)
     fit(model, data(), epochs=1, batch_size=25)
     assert drawn == [2, 2]  # layers a draw, one draw a step
 
